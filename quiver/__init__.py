@@ -1,0 +1,97 @@
+"""Quiver: an embedded, durable buffer of Arrow data.
+
+    append -> WAL -> open segment -> segment file -> subscriber -> acks -> retention
+
+A process appends bundles of Arrow batches (``bundle``); each is durable in a write-ahead log
+(``wal``) before the append returns. Bundles gather in memory and become immutable, memory-mapped
+files (``segment``) that any number of subscribers (``subscriber``) read; what they acked is written
+down (``acks``) and what everybody has is deleted (``retention``). ``engine`` moves data between
+these rooms, ``disk`` is the only door to the operating system, and ``scan`` and ``spark`` read::
+
+    import quiver
+
+    with quiver.open("store", slots=["events"]) as store:
+        store.append({"events": table})          # durable when this returns
+        store.finalize()
+    quiver.scan("store", slot="events").to_table()
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from quiver.errors import (
+    CapacityError,
+    ClosedError,
+    ConfigError,
+    DamagedEntry,
+    DamageError,
+    InputError,
+    LockedError,
+    MissingError,
+    PoisonedError,
+    QuiverError,
+    StorageError,
+    SubscriberError,
+    TornEntry,
+    VersionError,
+)
+
+if TYPE_CHECKING:
+    from quiver.bundle import RecordBundle
+    from quiver.config import Config
+    from quiver.engine import Store, open  # noqa: A004
+    from quiver.scan import Scan, scan
+    from quiver.slots import Slot, SlotTable
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CapacityError",
+    "ClosedError",
+    "Config",
+    "ConfigError",
+    "DamageError",
+    "DamagedEntry",
+    "InputError",
+    "LockedError",
+    "MissingError",
+    "PoisonedError",
+    "QuiverError",
+    "RecordBundle",
+    "Scan",
+    "Slot",
+    "SlotTable",
+    "StorageError",
+    "Store",
+    "SubscriberError",
+    "TornEntry",
+    "VersionError",
+    "__version__",
+    "open",
+    "scan",
+]
+
+_LAZY = {
+    "Config": "quiver.config",
+    "RecordBundle": "quiver.bundle",
+    "Scan": "quiver.scan",
+    "Slot": "quiver.slots",
+    "SlotTable": "quiver.slots",
+    "Store": "quiver.engine",
+    "open": "quiver.engine",
+    "scan": "quiver.scan",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Load what needs pyarrow only when it is asked for: ``quiver --help`` must start at once."""
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'quiver' has no attribute {name!r}")
+    found = importlib.import_module(module)
+    # quiver.scan is a folder that may be called: it is itself what is asked for.
+    value = found if module == f"quiver.{name}" else getattr(found, name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,134 @@
+"""The unit that goes in and comes out: up to 64 slots, each an optional Arrow RecordBatch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import blake3
+import pyarrow as pa
+
+from quiver.config import LimitsConfig
+from quiver.errors import InputError
+from quiver.ipc import ARROW_FAULTS, check_schema
+from quiver.slots import SlotTable
+
+__all__ = ["RecordBundle", "as_record_batch", "fingerprint", "resolve_bundle"]
+
+
+class RecordBundle(Mapping[str, pa.RecordBatch]):
+    """A read-only mapping from slot name to RecordBatch; absent slots are simply not in it.
+
+    It can be made from anything that speaks Arrow: RecordBatch, Table, polars, pandas and other
+    objects with ``__arrow_c_array__`` or ``__arrow_c_stream__``; a value of None is an absent slot.
+    """
+
+    __slots__ = ("_batches",)
+
+    def __init__(self, batches: Mapping[str, Any]) -> None:
+        """Convert each value to one RecordBatch, without a copy where it is one already."""
+        if not isinstance(batches, Mapping):
+            raise InputError(
+                f"a bundle is a mapping of slot names to Arrow data, not {type(batches).__name__}",
+                hint='append({"slot name": record_batch})',
+            )
+        self._batches = {
+            name: as_record_batch(value, name)
+            for name, value in batches.items()
+            if value is not None
+        }
+
+    def __getitem__(self, slot: str) -> pa.RecordBatch:
+        """Give the batch of a slot; KeyError if the slot is absent."""
+        return self._batches[slot]
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names of the slots that are present."""
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        """How many slots are present."""
+        return len(self._batches)
+
+    def equals(self, other: RecordBundle) -> bool:
+        """Whether both hold the same slots with the same schemas and values."""
+        return self._batches.keys() == other._batches.keys() and all(
+            batch.schema.equals(other[name].schema, check_metadata=True)
+            and batch.equals(other[name])
+            for name, batch in self._batches.items()
+        )
+
+    def __repr__(self) -> str:
+        """Give rows by slot."""
+        inside = ", ".join(f"{name}: {batch.num_rows} rows" for name, batch in self.items())
+        return f"RecordBundle({inside})"
+
+
+def as_record_batch(value: Any, name: str) -> pa.RecordBatch:  # noqa: ANN401
+    """Turn any Arrow-speaking object into one RecordBatch; raises InputError naming the slot."""
+    if isinstance(value, pa.RecordBatch):
+        return value
+    try:
+        if isinstance(value, pa.Table):
+            return _join(value, name)
+        if hasattr(value, "__arrow_c_array__"):
+            return pa.record_batch(value)
+        if hasattr(value, "__arrow_c_stream__"):
+            return _join(pa.table(value), name)
+    except InputError:
+        raise
+    except ARROW_FAULTS as error:
+        raise InputError(f"slot {name!r}: {type(value).__name__} is no table: {error}") from error
+    raise InputError(
+        f"slot {name!r}: {type(value).__name__} is not Arrow data",
+        hint="pass a RecordBatch, a Table, a polars or pandas DataFrame",
+    )
+
+
+def _join(table: pa.Table, name: str) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise InputError(
+            f"slot {name!r}: the table does not fit into one batch",
+            hint="append it in several bundles",
+        )
+    if batches:
+        return batches[0]
+    return pa.RecordBatch.from_arrays(
+        [pa.array([], type=field.type) for field in table.schema], schema=table.schema
+    )
+
+
+def resolve_bundle(
+    bundle: Mapping[str, Any], slots: SlotTable, limits: LimitsConfig
+) -> dict[int, pa.RecordBatch]:
+    """Check a bundle against a slot table and the limits; give its batches by slot id, ascending.
+
+    Raises InputError that names the slot: unknown, not Arrow, too wide, too deep, too many rows,
+    or with values that break Arrow's own rules (they would be unreadable later).
+    """
+    ready = bundle if isinstance(bundle, RecordBundle) else RecordBundle(bundle)
+    if not ready:
+        raise InputError("the bundle is empty: no slot is present", hint="skip it, or fill a slot")
+    batches: dict[int, pa.RecordBatch] = {}
+    for name, batch in ready.items():
+        slot = slots[name]
+        try:
+            check_schema(batch.schema, limits)
+            batch.validate(full=True)
+        except InputError as error:
+            raise InputError(f"slot {name!r}: {error.message}", hint=error.hint) from error
+        except ARROW_FAULTS as error:
+            raise InputError(f"slot {name!r}: invalid Arrow data: {error}") from error
+        if batch.num_rows > limits.rows:
+            raise InputError(
+                f"slot {name!r}: {batch.num_rows:,} rows are more than {limits.rows:,}",
+                hint="append it in several bundles, or raise limits.rows",
+            )
+        batches[slot.slot_id] = batch
+    return dict(sorted(batches.items()))
+
+
+def fingerprint(schema: pa.Schema) -> bytes:
+    """Digest of a schema, 32 bytes: names, types, order, nullability and metadata all count."""
+    return blake3.blake3(schema.serialize()).digest()

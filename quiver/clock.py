@@ -1,0 +1,32 @@
+"""Time, passed in and never read inside the store, so that a test can step it at will."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """Two clocks: one that people read and one that never goes back."""
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC; may jump either way."""
+        ...
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds since some fixed moment of this process; never goes back."""
+        ...
+
+
+class SystemClock:
+    """The clocks of the operating system."""
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC."""
+        return time.time_ns()
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds since boot."""
+        return time.monotonic_ns()

@@ -1,0 +1,188 @@
+"""Every knob, in sections named after the rooms; loaded strictly, immutable once made.
+
+Sizes are bytes and durations nanoseconds in the dataclasses; a mapping (YAML, TOML, JSON) may
+spell them ``"32MB"`` and ``"25ms"``. An unknown key is an error that suggests the nearest one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, cast, get_args
+
+from quiver.errors import ConfigError
+from quiver.units import MILLISECOND, SECOND, parse_bytes, parse_duration
+
+__all__ = [
+    "AcksConfig",
+    "Config",
+    "Durability",
+    "LimitsConfig",
+    "RetentionConfig",
+    "SegmentConfig",
+    "SizeCapPolicy",
+    "SubscriberConfig",
+    "WalConfig",
+]
+
+Durability = Literal["sync", "interval", "segment"]
+SizeCapPolicy = Literal["backpressure", "drop_oldest"]
+
+_MIB: Final = 1 << 20
+_BYTES: Final = {"kind": "bytes"}
+_DURATION: Final = {"kind": "duration"}
+_COUNT: Final = {"kind": "count"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalConfig:
+    """The write-ahead log: what an acknowledged append survives, and how large the log may get.
+
+    ``durability``: ``sync`` returns from append after fdatasync; ``interval`` once the operating
+    system has the bytes, which survives a kill but not a power cut younger than
+    ``flush_interval``; ``segment`` writes no log, so what is not finalized dies with the process.
+    """
+
+    durability: Durability = "sync"
+    max_size: int = field(default=512 * _MIB, metadata=_BYTES)
+    rotate_size: int = field(default=64 * _MIB, metadata=_BYTES)
+    max_chunks: int = field(default=10, metadata=_COUNT)
+    reclaim_size: int = field(default=_MIB, metadata=_BYTES)
+    flush_interval: int = field(default=25 * MILLISECOND, metadata=_DURATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentConfig:
+    """When the open segment becomes a file: size in memory, age, or number of streams."""
+
+    target_size: int = field(default=32 * _MIB, metadata=_BYTES)
+    max_open_duration: int = field(default=5 * SECOND, metadata=_DURATION)
+    max_streams: int = field(default=512, metadata=_COUNT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriberConfig:
+    """How soon a bundle that was nacked is offered again: doubling from first to max."""
+
+    retry_first: int = field(default=SECOND, metadata=_DURATION)
+    retry_max: int = field(default=30 * SECOND, metadata=_DURATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcksConfig:
+    """How large ack.log may grow before a checkpoint starts it afresh."""
+
+    max_size: int = field(default=4 * _MIB, metadata=_BYTES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionConfig:
+    """How much disk one core may use, and what gives way when it is used up.
+
+    ``size_cap`` 0 means no cap. ``backpressure`` refuses appends and never deletes what a
+    subscriber still needs; ``drop_oldest`` deletes it, after writing down that it did.
+    """
+
+    size_cap: int = field(default=0, metadata=_BYTES)
+    size_cap_policy: SizeCapPolicy = "backpressure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsConfig:
+    """The largest things that are written or believed when read, checked before allocating."""
+
+    entry_bytes: int = field(default=256 * _MIB, metadata=_BYTES)
+    rows: int = field(default=100_000_000, metadata=_COUNT)
+    columns: int = field(default=10_000, metadata=_COUNT)
+    nesting: int = field(default=48, metadata=_COUNT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All sections together. ``Config()`` is safe: it syncs each append and drops nothing."""
+
+    wal: WalConfig = field(default_factory=WalConfig)
+    segment: SegmentConfig = field(default_factory=SegmentConfig)
+    subscriber: SubscriberConfig = field(default_factory=SubscriberConfig)
+    acks: AcksConfig = field(default_factory=AcksConfig)
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+
+    def __post_init__(self) -> None:
+        """Check each knob, however it was set, and what no single knob can say."""
+        for section in fields(self):
+            for knob in fields(getattr(self, section.name)):
+                value = getattr(getattr(self, section.name), knob.name)
+                _check(knob, value, f"{section.name}.{knob.name}")
+        if self.limits.entry_bytes > _U32_MAX - _FRAME_ROOM:
+            raise ConfigError(f"limits.entry_bytes: at most {_U32_MAX - _FRAME_ROOM}")
+        if self.wal.max_size < self.limits.entry_bytes:
+            raise ConfigError(
+                f"wal.max_size ({self.wal.max_size}) is below limits.entry_bytes "
+                f"({self.limits.entry_bytes}): the largest bundle would never fit",
+                hint="raise wal.max_size or lower limits.entry_bytes",
+            )
+        least = self.wal.max_size + 2 * self.segment.target_size
+        if 0 < self.retention.size_cap < least:
+            raise ConfigError(
+                f"retention.size_cap ({self.retention.size_cap}) is below {least}",
+                hint="it must hold wal.max_size and two segments of segment.target_size",
+            )
+
+    @classmethod
+    def of(cls, value: Config | Mapping[str, Any] | None) -> Config:
+        """Make a config from a mapping of sections, or take a ready one; None is the default."""
+        if value is None:
+            return cls()
+        if isinstance(value, Config):
+            return value
+        return cast("Config", _load(cls, value, ""))
+
+
+_U32_MAX: Final = 0xFFFF_FFFF
+_FRAME_ROOM: Final = 8
+
+
+def _load(kind: type[Any], values: object, prefix: str) -> object:
+    """Build one dataclass from a mapping, refusing keys that it does not have."""
+    where = prefix.rstrip(".") or "config"
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where}: {values!r} is not a section of keys and values")
+    known = {knob.name: knob for knob in fields(kind)}
+    made: dict[str, object] = {}
+    for key, value in values.items():
+        knob = known.get(key)
+        if knob is None:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(known)}"
+            raise ConfigError(f"{prefix}{key}: there is no such option", hint=hint)
+        made[key] = _value(knob, value, f"{prefix}{key}")
+    return kind(**made)
+
+
+def _value(knob: dataclasses.Field[Any], value: object, key: str) -> object:
+    if knob.default_factory is not dataclasses.MISSING:
+        return _load(cast("type[Any]", knob.default_factory), value, f"{key}.")
+    kind = knob.metadata.get("kind")
+    return _PARSERS[kind](value, key) if kind in _PARSERS else value
+
+
+def _check(knob: dataclasses.Field[Any], value: object, key: str) -> None:
+    if "kind" not in knob.metadata:
+        choices = get_args({"durability": Durability, "size_cap_policy": SizeCapPolicy}[knob.name])
+        if value not in choices:
+            raise ConfigError(f"{key}: {value!r} is none of {', '.join(choices)}")
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{key}: {value!r} is not a whole number", hint="Config.of reads '32MB'")
+    least = 0 if knob.default == 0 else 1
+    if value < least:
+        raise ConfigError(f"{key}: must be {'above zero' if least else 'zero or more'}")
+
+
+_PARSERS: Final[dict[str, Callable[[Any, str], int]]] = {
+    "bytes": lambda value, key: parse_bytes(value, key=key),
+    "duration": lambda value, key: parse_duration(value, key=key),
+}

@@ -1,0 +1,165 @@
+"""Every error that Quiver raises: few, coarse, each with coordinates and a hint of what to do.
+
+::
+
+    QuiverError                       .hint  .retryable
+    |- InputError (ValueError)        a value the caller passed cannot be taken; nothing was written
+    |  '- ConfigError                 an option is wrong; names its key path
+    |- StorageError (OSError)         the operating system refused; .path .errno
+    |  '- MissingError (FileNotFoundError)   no store, segment or file there
+    |- DamageError                    bytes on disk are wrong; .path .offset .expected .found
+    |  |- TornEntry                   they end early: normal at the tail of a log after a crash
+    |  '- DamagedEntry                they are all there and wrong
+    |- VersionError                   a newer format, or a store laid out for another slot table
+    |- CapacityError                  no room by configuration or on the disk; retry later
+    |- LockedError                    another writer has the store; .pid
+    |- ClosedError                    used after close, or in a forked child
+    |  '- PoisonedError               a sync failed earlier: re-open to learn what survived
+    '- SubscriberError (LookupError)  unknown subscriber, bad name, bundle already resolved
+
+Catch ``QuiverError`` for all of them. ``retryable`` says whether the same call may work later
+without a change of its arguments.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CapacityError",
+    "ClosedError",
+    "ConfigError",
+    "DamageError",
+    "DamagedEntry",
+    "InputError",
+    "LockedError",
+    "MissingError",
+    "PoisonedError",
+    "QuiverError",
+    "StorageError",
+    "SubscriberError",
+    "TornEntry",
+    "VersionError",
+]
+
+
+class QuiverError(Exception):
+    """The root of every error of this package."""
+
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """Give the message, and the hint behind it when there is one."""
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class InputError(QuiverError, ValueError):
+    """A value passed by the caller cannot be taken; nothing was written."""
+
+
+class ConfigError(InputError):
+    """An option is unknown, mistyped or out of range; the message names its key path."""
+
+
+class StorageError(QuiverError, OSError):
+    """The operating system refused an act on ``path``."""
+
+    def __init__(self, message: str, *, path: str = "", errno: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+        self.errno = errno or None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes with the errno, which OSError keeps out of ``__dict__``."""
+        return type(self), self.args, {**vars(self), "errno": self.errno}
+
+
+class MissingError(StorageError, FileNotFoundError):
+    """There is no store, segment or file at ``path``."""
+
+
+class DamageError(QuiverError):
+    """Bytes on disk are not what they must be.
+
+    ``offset`` is the byte in ``path`` at which the damaged item starts. Pure format code does not
+    know the path and leaves it empty; whoever read the bytes fills it in with ``at``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str = "",
+        offset: int = 0,
+        expected: object = None,
+        found: object = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+        self.offset = offset
+        self.expected = expected
+        self.found = found
+
+    def at(self, path: str, *, base: int = 0) -> DamageError:
+        """Return the same error with its file named and ``base`` added to its offset."""
+        return type(self)(
+            self.message,
+            path=path,
+            offset=base + self.offset,
+            expected=self.expected,
+            found=self.found,
+            hint=self.hint,
+        )
+
+    def __str__(self) -> str:
+        """Give message, place, what was expected and found, and the hint."""
+        text = self.message
+        if self.path:
+            text += f" in {self.path} at byte {self.offset:,}"
+        if self.expected is not None or self.found is not None:
+            text += f": expected {self.expected}, found {self.found}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class TornEntry(DamageError):
+    """An item ends before its own length says: what a crash during an append leaves behind."""
+
+
+class DamagedEntry(DamageError):
+    """An item is whole but its checksum or structure is wrong."""
+
+
+class VersionError(QuiverError):
+    """The store was written by a newer format, or for another slot table."""
+
+
+class CapacityError(QuiverError):
+    """There is no room, by configuration or on the disk; nothing was taken."""
+
+    retryable = True
+
+
+class LockedError(QuiverError):
+    """Another writer holds the core directory; ``pid`` is its process, 0 if it is not known."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, pid: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.pid = pid
+
+
+class ClosedError(QuiverError):
+    """The store was used after ``close``, or in a process that inherited it by fork."""
+
+
+class PoisonedError(ClosedError):
+    """A sync failed earlier, so the state of the disk is unknown: close and open again."""
+
+
+class SubscriberError(QuiverError, LookupError):
+    """A subscriber or its name is unknown or bad, or a bundle was resolved before."""

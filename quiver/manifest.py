@@ -1,0 +1,126 @@
+"""``quiver.json``: which store this is, in which format, and its slot table.
+
+Written once, when the store is created, before anything else can be in it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from quiver.disk import Disk, replace
+from quiver.errors import DamagedEntry, InputError, MissingError, VersionError
+from quiver.slots import Slot, SlotTable
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MANIFEST_NAME",
+    "StoreManifest",
+    "slots_from_json",
+    "slots_to_json",
+]
+
+MANIFEST_NAME = "quiver.json"
+FORMAT_VERSION = 1
+_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoreManifest:
+    """The identity of a store. ``store_id`` is 32 hexadecimal digits."""
+
+    store_id: str
+    slots: SlotTable
+
+    @classmethod
+    def new(cls, slots: SlotTable) -> StoreManifest:
+        """Make the manifest of a store that does not exist yet."""
+        return cls(uuid.uuid4().hex, slots)
+
+    @property
+    def layout_digest(self) -> bytes:
+        """Digest of the slot table, 16 bytes, as in the header of each WAL file."""
+        return self.slots.digest()
+
+    @classmethod
+    def read(cls, disk: Disk) -> StoreManifest:
+        """Read it; raises MissingError if the folder is no store, DamagedEntry, VersionError."""
+        place = disk.locate(MANIFEST_NAME)
+        if disk.stat(MANIFEST_NAME) is None:
+            raise MissingError(
+                f"there is no Quiver store in {disk.locate('')}",
+                path=disk.locate(""),
+                hint="quiver.open(path, slots=[...]) creates one",
+            )
+        file = disk.open(MANIFEST_NAME)
+        try:
+            data = file.read(0, _BYTES_MAX + 1)
+        finally:
+            file.close()
+        try:
+            if len(data) > _BYTES_MAX:
+                raise ValueError(f"more than {_BYTES_MAX} bytes")
+            return _parse(json.loads(data))
+        except VersionError:
+            raise
+        except (ValueError, KeyError, TypeError, InputError, RecursionError) as error:
+            raise DamagedEntry(
+                f"the manifest is not readable ({error})",
+                path=place,
+                hint="each segment carries the slot table: restore quiver.json from one",
+            ) from error
+
+    def write(self, disk: Disk) -> None:
+        """Write it; it survives a power cut when this returns."""
+        fields = {
+            "format": FORMAT_VERSION,
+            "store_id": self.store_id,
+            "layout_digest": self.layout_digest.hex(),
+            "slots": slots_to_json(self.slots),
+        }
+        replace(disk, MANIFEST_NAME, (json.dumps(fields, indent=2) + "\n").encode())
+
+    def check_slots(self, wanted: SlotTable) -> None:
+        """Raise VersionError that names both digests unless ``wanted`` is the store's own table."""
+        if wanted.digest() != self.layout_digest:
+            raise VersionError(
+                f"the store has layout {self.layout_digest.hex()} ({self.slots!r}), asked for "
+                f"layout {wanted.digest().hex()} ({wanted!r})",
+                hint="leave slots= out to open it as it is, or use another folder",
+            )
+
+
+def slots_to_json(slots: SlotTable) -> list[dict[str, Any]]:
+    """Give a slot table as plain JSON values."""
+    return [
+        {
+            "id": slot.slot_id,
+            "name": slot.name,
+            "payload_type_id": slot.payload_type_id,
+            "event_time": slot.event_time,
+        }
+        for slot in slots
+    ]
+
+
+def slots_from_json(items: Any) -> SlotTable:  # noqa: ANN401
+    """Read a slot table from plain JSON values; raises KeyError, TypeError or InputError."""
+    return SlotTable(
+        Slot(item["id"], item["name"], item["payload_type_id"], str(item.get("event_time", "")))
+        for item in items
+    )
+
+
+def _parse(fields: Any) -> StoreManifest:  # noqa: ANN401
+    version = fields["format"]
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise VersionError(
+            f"the store has format {version}, this Quiver reads {FORMAT_VERSION}",
+            hint="install a newer Quiver",
+        )
+    manifest = StoreManifest(str(fields["store_id"]), slots_from_json(fields["slots"]))
+    if manifest.layout_digest.hex() != fields["layout_digest"]:
+        raise ValueError("slot table and layout digest disagree")
+    return manifest

@@ -1,0 +1,36 @@
+"""A bundle as bytes: what the WAL writes and what the open segment holds until it is a file.
+
+The bytes are ours, never the caller's arrays, so nobody can change a bundle after its append.
+This module knows no Arrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["EncodedBundle", "Payload"]
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One slot of a bundle: a complete Arrow IPC stream that holds one batch."""
+
+    slot_id: int
+    payload_type_id: int
+    fingerprint: bytes
+    row_count: int
+    data: bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBundle:
+    """One bundle: its place in the order of appends, when it came, its payloads by slot id."""
+
+    wal_seq: int
+    ingestion_ns: int
+    payloads: tuple[Payload, ...]
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all payloads together."""
+        return sum(len(payload.data) for payload in self.payloads)

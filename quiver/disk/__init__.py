@@ -1,0 +1,33 @@
+"""The only door to the operating system.
+
+=============  ====================================================================
+``vfs``        the protocols ``Disk`` and ``File``: what each act promises
+``local``      the real one
+``replace``    a small file, old or new but never half: temporary, sync, rename, sync
+``quarantine`` damaged bytes set aside, with the reason
+``lock``       one writer for a folder
+``punch``      give a range of a file back to the disk
+=============  ====================================================================
+"""
+
+from quiver.disk.local import LocalDisk
+from quiver.disk.quarantine import copy_range, save_bytes
+from quiver.disk.replace import TEMPORARY, is_temporary, replace, write_new
+from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
+
+__all__ = [
+    "FILE_MODE",
+    "SEALED_MODE",
+    "TEMPORARY",
+    "Bytes",
+    "Disk",
+    "File",
+    "LocalDisk",
+    "Lock",
+    "Stat",
+    "copy_range",
+    "is_temporary",
+    "replace",
+    "save_bytes",
+    "write_new",
+]

@@ -1,0 +1,50 @@
+"""Write a small file so that a reader, or the next start, sees all of the old or all of the new."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+
+from quiver.disk.vfs import FILE_MODE, Bytes, Disk
+from quiver.errors import QuiverError
+
+__all__ = ["TEMPORARY", "is_temporary", "replace", "write_new"]
+
+TEMPORARY = ".tmp"
+"""How the names of unfinished files end; recovery deletes those that it knows."""
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that was never finished."""
+    return name.endswith(TEMPORARY)
+
+
+def replace(disk: Disk, path: str, data: Bytes) -> None:
+    """Make ``data`` the content of ``path``; when this returns it survives a power cut."""
+    write_new(disk, path, [data], mode=FILE_MODE)
+
+
+def write_new(disk: Disk, path: str, parts: list[Bytes], *, mode: int) -> None:
+    """Write ``parts``, one after the other, as the file ``path``: temporary, sync, rename, sync.
+
+    A file that has the name already is replaced in one step. If anything fails before the
+    rename the temporary is removed, as far as the disk allows, and the name is as it was.
+    """
+    temporary = path + TEMPORARY
+    if disk.stat(temporary) is not None:
+        disk.unlink(temporary)
+    file = disk.create(temporary, mode=mode)
+    try:
+        offset = 0
+        for part in parts:
+            file.write(offset, part)
+            offset += memoryview(part).nbytes
+        file.sync()
+        file.close()
+        disk.rename(temporary, path)
+    except QuiverError:
+        file.close()
+        with contextlib.suppress(QuiverError):  # The first error is the one to tell.
+            disk.unlink(temporary)
+        raise
+    disk.sync_dir(posixpath.dirname(path))

@@ -1,0 +1,89 @@
+"""One writer for a folder: refused while held, named by pid, gone with the process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from quiver.disk import LocalDisk
+from quiver.errors import LockedError
+
+HOLDER = """
+import sys
+from quiver.disk import LocalDisk
+lock = LocalDisk(sys.argv[1]).lock("LOCK")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def disk(tmp_path):
+    disk = LocalDisk(tmp_path)
+    yield disk
+    disk.close()
+
+
+def test_a_second_open_of_the_same_process_is_refused_by_pid(disk) -> None:
+    lock = disk.lock("LOCK")
+    with pytest.raises(LockedError, match=f"written by process {os.getpid()} ") as caught:
+        disk.lock("LOCK")
+    assert caught.value.pid == os.getpid()
+    lock.release()
+    lock.release()
+    disk.lock("LOCK").release()
+
+
+def test_another_process_is_refused_and_a_kill_frees_the_lock(disk) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, disk.root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(LockedError) as caught:
+            disk.lock("LOCK")
+        assert caught.value.pid == holder.pid
+        assert caught.value.retryable
+    finally:
+        holder.kill()
+        holder.communicate()
+    disk.lock("LOCK").release()
+
+
+def test_closing_another_descriptor_of_the_file_does_not_drop_the_lock(disk) -> None:
+    lock = disk.lock("LOCK")
+    disk.open("LOCK", writable=True).close()
+    with pytest.raises(LockedError):
+        disk.lock("LOCK")
+    lock.release()
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "-5\n", "9" * 40])
+def test_a_lock_file_without_a_pid_names_nobody(disk, text: str) -> None:
+    lock = disk.lock("LOCK")
+    with open(disk.locate("LOCK"), "w") as file:
+        file.write(text)
+    with pytest.raises(LockedError):
+        disk.lock("LOCK")
+    lock.release()
+
+
+def test_the_lock_is_not_inherited_by_programs_started_meanwhile(disk) -> None:
+    lock = disk.lock("LOCK")
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        close_fds=False,
+    )
+    try:
+        lock.release()
+        disk.lock("LOCK").release()
+    finally:
+        child.kill()
+        child.communicate()

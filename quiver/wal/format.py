@@ -1,0 +1,287 @@
+"""Bytes of the write-ahead log: file header, entry, truncate sidecar. ``FORMAT.md`` is the spec.
+
+::
+
+    file     header (30) | entry | entry | ...
+    header   magic[10] | version u16 | reserved u16 | layout digest[16]
+    entry    entry_len u32 | head (25) | block | block | ... | crc32c u32
+    head     type u8 | ingestion_ns i64 | wal_seq u64 | slot bitmap u64
+    block    payload_type_id u16 | fingerprint[32] | row_count u32 | payload_len u32 | payload
+    sidecar  magic[8] | version u16 | reserved u16 | offset u64 | generation u64 | crc32c u32
+
+Everything is little-endian. ``entry_len`` counts head and blocks, and the checksum covers the same
+bytes: the length itself is outside it. A frame is therefore believed only if its length is at
+least 25, at most the limit, and exactly what its blocks add up to; otherwise 4 zero bytes, whose
+checksum is 0 too, would be an endless row of valid entries.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from quiver.errors import DamagedEntry, DamageError, TornEntry, VersionError
+from quiver.payload import EncodedBundle, Payload
+
+__all__ = [
+    "BLOCK",
+    "BUNDLE",
+    "CHECKPOINT",
+    "ENTRY_OVERHEAD",
+    "HEAD",
+    "HEADER",
+    "HEADER_BYTES",
+    "SIDECAR",
+    "Frame",
+    "Place",
+    "decode_bundle",
+    "decode_header",
+    "decode_sidecar",
+    "encode_bundle",
+    "encode_header",
+    "encode_sidecar",
+    "encoded_bytes",
+    "frame_at",
+    "frame_with_damaged_length",
+]
+
+HEADER: Final = struct.Struct("<10sHH16s")
+LENGTH: Final = struct.Struct("<I")
+HEAD: Final = struct.Struct("<BqQQ")
+BLOCK: Final = struct.Struct("<H32sII")
+CRC: Final = struct.Struct("<I")
+SIDECAR: Final = struct.Struct("<8sHHQQI")
+
+MAGIC: Final = b"QUIVER\0WAL"
+SIDECAR_MAGIC: Final = b"QUIVER\0T"
+VERSION: Final = 1
+HEADER_BYTES: Final = HEADER.size
+ENTRY_OVERHEAD: Final = LENGTH.size + CRC.size
+
+BUNDLE: Final = 0
+CHECKPOINT: Final = 1
+"""Entry types. Whatever else stands there is skipped by its length."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A byte of the log that stays where it is when files rotate: which file, where in it."""
+
+    generation: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One checked entry: it lies in ``[offset, end)`` of the buffer it was read from."""
+
+    offset: int
+    end: int
+    entry_type: int
+    ingestion_ns: int
+    wal_seq: int
+    slot_bitmap: int
+    body: memoryview
+
+
+def encode_header(digest: bytes) -> bytes:
+    """Write a file header for a layout digest of 16 bytes."""
+    return HEADER.pack(MAGIC, VERSION, 0, digest)
+
+
+def decode_header(data: bytes, digest: bytes) -> DamageError | None:
+    """Check a file header against the layout digest of the store.
+
+    Gives None if it is right and an error to report if it is damaged but the entries behind it
+    can be trusted as far as their own checksums go: one wrong byte in an otherwise expected
+    header, or no magic at all. Another version or another layout differs in the digest, that is
+    in many bytes: then VersionError is raised, and nothing in the file may be interpreted.
+    """
+    expected = encode_header(digest)
+    if data == expected:
+        return None
+    if len(data) < HEADER_BYTES:
+        return TornEntry("a WAL header is too short", expected=HEADER_BYTES, found=len(data))
+    wrong = sum(a != b for a, b in zip(data, expected, strict=True))
+    magic, version, _reserved, found = HEADER.unpack(data)
+    if wrong == 1 or magic != MAGIC:
+        return DamagedEntry("a WAL header is damaged", expected=expected.hex(), found=data.hex())
+    if version != VERSION:
+        raise VersionError(
+            f"a WAL file has format version {version}, this Quiver reads {VERSION}",
+            hint="install a newer Quiver",
+        )
+    raise VersionError(
+        f"a WAL file was written for layout {found.hex()}, this store has layout {digest.hex()}",
+        hint="open it with the slots it was created with and finalize, then change them",
+    )
+
+
+def encoded_bytes(bundle: EncodedBundle) -> int:
+    """Size of the entry that a bundle becomes."""
+    return ENTRY_OVERHEAD + HEAD.size + bundle.payload_bytes + BLOCK.size * len(bundle.payloads)
+
+
+def encode_bundle(bundle: EncodedBundle) -> bytes:
+    """Write a bundle as one entry; its payloads must be in ascending order of slot id."""
+    bitmap = 0
+    parts: list[bytes | memoryview] = [b"", b""]
+    for payload in bundle.payloads:
+        bitmap |= 1 << payload.slot_id
+        parts.append(
+            BLOCK.pack(
+                payload.payload_type_id,
+                payload.fingerprint,
+                payload.row_count,
+                len(payload.data),
+            )
+        )
+        parts.append(payload.data)
+    parts[0] = LENGTH.pack(encoded_bytes(bundle) - ENTRY_OVERHEAD)
+    parts[1] = HEAD.pack(BUNDLE, bundle.ingestion_ns, bundle.wal_seq, bitmap)
+    checksum = 0
+    for part in parts[1:]:
+        checksum = crc32c(part, checksum)
+    parts.append(CRC.pack(checksum))
+    return b"".join(parts)
+
+
+def frame_at(buffer: memoryview, offset: int, entry_bytes_max: int) -> Frame:
+    """Check the entry that starts at ``offset``; its body is a view of the buffer.
+
+    Raises TornEntry if the buffer ends before the entry does, DamagedEntry if its length cannot
+    be right or its checksum or structure is wrong. ``.offset`` of the error is ``offset``.
+    """
+    rest = len(buffer) - offset
+    if rest < LENGTH.size:
+        raise TornEntry("an entry ends inside its length", offset=offset, expected=4, found=rest)
+    (length,) = LENGTH.unpack_from(buffer, offset)
+    if not HEAD.size <= length <= entry_bytes_max:
+        raise DamagedEntry(
+            "the length of an entry is impossible",
+            offset=offset,
+            expected=f"{HEAD.size} to {entry_bytes_max}",
+            found=length,
+        )
+    if rest < length + ENTRY_OVERHEAD:
+        raise TornEntry(
+            "an entry ends early", offset=offset, expected=length + ENTRY_OVERHEAD, found=rest
+        )
+    return _checked(buffer, offset, length)
+
+
+def frame_with_damaged_length(
+    buffer: memoryview, offset: int, entry_bytes_max: int
+) -> Frame | None:
+    """Find an entry whose length field alone is wrong, by adding up its blocks; else None.
+
+    The length is the one field that no checksum covers, so the entry itself is as good as any.
+    """
+    if len(buffer) - offset < LENGTH.size + HEAD.size + CRC.size:
+        return None
+    start = offset + LENGTH.size
+    entry_type, _, _, bitmap = HEAD.unpack_from(buffer, start)
+    if entry_type != BUNDLE:
+        return None
+    length = HEAD.size
+    for _ in range(bitmap.bit_count()):
+        if length + BLOCK.size > entry_bytes_max or start + length + BLOCK.size > len(buffer):
+            return None
+        length += BLOCK.size + BLOCK.unpack_from(buffer, start + length)[3]
+    if length > entry_bytes_max or start + length + CRC.size > len(buffer):
+        return None
+    try:
+        return _checked(buffer, offset, length)
+    except DamagedEntry:
+        return None
+
+
+def _checked(buffer: memoryview, offset: int, length: int) -> Frame:
+    start = offset + LENGTH.size
+    body = buffer[start : start + length]
+    (expected,) = CRC.unpack_from(buffer, start + length)
+    found = crc32c(body)
+    if found != expected:
+        raise DamagedEntry(
+            "the checksum of an entry is wrong",
+            offset=offset,
+            expected=f"{expected:#010x}",
+            found=f"{found:#010x}",
+        )
+    entry_type, ingestion_ns, wal_seq, bitmap = HEAD.unpack_from(body)
+    frame = Frame(
+        offset, offset + length + ENTRY_OVERHEAD, entry_type, ingestion_ns, wal_seq, bitmap, body
+    )
+    if entry_type == BUNDLE:
+        _block_offsets(frame)
+    return frame
+
+
+def _block_offsets(frame: Frame) -> list[int]:
+    """Where each block starts in the body; raises DamagedEntry unless they fill it exactly."""
+    offsets = []
+    end = HEAD.size
+    for _ in range(frame.slot_bitmap.bit_count()):
+        offsets.append(end)
+        if end + BLOCK.size <= len(frame.body):
+            end += BLOCK.unpack_from(frame.body, end)[3]
+        end += BLOCK.size
+        if end > len(frame.body):
+            break
+    if end != len(frame.body):
+        raise DamagedEntry(
+            "the blocks of an entry do not add up to its length",
+            offset=frame.offset,
+            expected=len(frame.body),
+            found=end,
+        )
+    return offsets
+
+
+def decode_bundle(frame: Frame) -> EncodedBundle:
+    """Read a bundle out of a checked frame; payloads are views of its body.
+
+    A time before 1970 reads as 1970.
+    """
+    payloads = []
+    bitmap = frame.slot_bitmap
+    for offset in _block_offsets(frame):
+        slot_id = (bitmap & -bitmap).bit_length() - 1
+        bitmap &= bitmap - 1
+        type_id, fingerprint, rows, length = BLOCK.unpack_from(frame.body, offset)
+        start = offset + BLOCK.size
+        data = frame.body[start : start + length]
+        payloads.append(Payload(slot_id, type_id, fingerprint, rows, data))
+    return EncodedBundle(frame.wal_seq, max(frame.ingestion_ns, 0), tuple(payloads))
+
+
+def encode_sidecar(place: Place) -> bytes:
+    """Write the first place of the log that is still needed."""
+    head = SIDECAR.pack(SIDECAR_MAGIC, VERSION, 0, place.offset, place.generation, 0)[: -CRC.size]
+    return head + CRC.pack(crc32c(head))
+
+
+def decode_sidecar(data: bytes) -> Place:
+    """Read the sidecar; raises TornEntry, DamagedEntry or, for a newer version, VersionError."""
+    if len(data) < SIDECAR.size:
+        raise TornEntry("the sidecar is too short", expected=SIDECAR.size, found=len(data))
+    magic, version, reserved, offset, generation, expected = SIDECAR.unpack_from(data)
+    found = crc32c(data[: SIDECAR.size - CRC.size])
+    if magic != SIDECAR_MAGIC:
+        raise DamagedEntry("the sidecar has no magic", expected=SIDECAR_MAGIC, found=magic)
+    if found != expected:
+        raise DamagedEntry(
+            "the checksum of the sidecar is wrong",
+            expected=f"{expected:#010x}",
+            found=f"{found:#010x}",
+        )
+    if version != VERSION:
+        raise VersionError(f"the sidecar has format version {version}, this Quiver reads {VERSION}")
+    if reserved != 0 or len(data) != SIDECAR.size:
+        raise DamagedEntry(
+            "the sidecar has a wrong size or reserved field", expected=32, found=len(data)
+        )
+    return Place(generation, offset)

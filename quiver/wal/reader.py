@@ -1,0 +1,258 @@
+"""Walk the entries of one WAL file, and find the way again behind damage.
+
+At each place there is one of: a good entry; a hole, where a prefix was given back to the disk; a
+damaged region, with good entries behind it or at the end of a file that was finished; or the tail,
+where a crash ended the last append. ``walk`` says which, in order, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from quiver.disk import File
+from quiver.errors import DamagedEntry, DamageError, TornEntry
+from quiver.wal.format import (
+    BUNDLE,
+    CHECKPOINT,
+    ENTRY_OVERHEAD,
+    HEAD,
+    HEADER_BYTES,
+    Frame,
+    frame_at,
+    frame_with_damaged_length,
+)
+
+__all__ = ["BadRegion", "Entry", "Tail", "WalItem", "first_entry", "walk"]
+
+_WINDOW: Final = 4 << 20
+_SEARCH: Final = 1 << 20
+_FRAME_MIN: Final = ENTRY_OVERHEAD + HEAD.size
+_CHECK_WORK: Final = 4
+"""How many times the size of the file a search for the next entry may checksum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A good entry in ``[offset, end)`` of the file; ``frame`` views a copy of its bytes."""
+
+    offset: int
+    end: int
+    frame: Frame
+    damage: DamageError | None = None
+    """Set when the entry is good although its length field was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRegion:
+    """Bytes ``[offset, end)`` that are no entries although a writer finished with them."""
+
+    offset: int
+    end: int
+    error: DamageError
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where the entries of the file end; what lies in ``[offset, end)`` was never finished.
+
+    ``error`` is None if nothing lies there. ``is_torn`` tells an unfinished append, which holds
+    nothing that was acknowledged, from bytes that are whole and wrong.
+    """
+
+    offset: int
+    end: int
+    error: DamageError | None
+    is_torn: bool
+
+
+WalItem: TypeAlias = Entry | BadRegion | Tail
+
+
+class _Bytes:
+    """A file seen through a window that moves forward; frames keep their window alive."""
+
+    def __init__(self, file: File, limit: int) -> None:
+        self._file = file
+        self.limit = limit
+        self.size = file.size()
+        self._start = 0
+        self._view = memoryview(b"")
+
+    def view(self, offset: int, length: int) -> tuple[memoryview, int]:
+        """Give a buffer and the place of ``offset`` in it, with ``length`` bytes if there are."""
+        wanted = min(length, self.size - offset)
+        inside = offset - self._start
+        if inside < 0 or inside + wanted > len(self._view):
+            data = self._file.read(offset, max(wanted, min(_WINDOW, self.size - offset)))
+            self._view, self._start, inside = memoryview(data), offset, 0
+        return self._view, inside
+
+    def frame(self, offset: int) -> Frame:
+        """Check the entry at a file offset; raises as ``frame_at``, with file offsets."""
+        view, inside = self.view(offset, ENTRY_OVERHEAD)
+        length = int.from_bytes(view[inside : inside + 4], "little")
+        if length <= self.limit:
+            view, inside = self.view(offset, length + ENTRY_OVERHEAD)
+        try:
+            return frame_at(view, inside, self.limit)
+        except DamageError as error:
+            raise error.at(self._file.path, base=offset - inside) from error
+
+    def frame_by_blocks(self, offset: int) -> Frame | None:
+        """Find an entry at a file offset whose length field alone is damaged."""
+        rest = min(self.size - offset, self.limit + ENTRY_OVERHEAD)
+        view, inside = self.view(offset, rest)
+        return frame_with_damaged_length(view[: inside + rest], inside, self.limit)
+
+    def next_nonzero(self, offset: int) -> int:
+        """Find the first byte at or after ``offset`` that is not 0; the size if there is none."""
+        while offset < self.size:
+            data_at = self._file.next_data(offset)
+            if data_at is None:
+                return self.size
+            data = self._file.read(data_at, _SEARCH)
+            found = np.flatnonzero(np.frombuffer(data, np.uint8))
+            if len(found):
+                return data_at + int(found[0])
+            offset = data_at + len(data)
+        return self.size
+
+
+def walk(
+    file: File, start: int, *, entry_bytes_max: int, last_seq: int = -1, is_active: bool = True
+) -> Iterator[WalItem]:
+    """Go through a file from an entry boundary; the last item is always a Tail.
+
+    ``last_seq`` is the sequence of the entry before ``start``. A file that is not active was
+    finished and synced before its rotation, so anything wrong in it is damage, also at its end.
+    """
+    data = _Bytes(file, entry_bytes_max)
+    offset = start
+    while offset < data.size:
+        item = _item_at(data, offset, last_seq)
+        if isinstance(item, Entry):
+            if item.frame.entry_type == BUNDLE:
+                last_seq = item.frame.wal_seq
+            yield item
+        elif isinstance(item, BadRegion):
+            if item.end == data.size and is_active:
+                yield _tail(data, item)
+                return
+            yield item
+        offset = item if isinstance(item, int) else item.end
+    yield Tail(max(offset, start), data.size, None, is_torn=False)
+
+
+def _tail(data: _Bytes, region: BadRegion) -> Tail:
+    zeros = data.next_nonzero(region.offset) == data.size
+    is_torn = zeros or isinstance(region.error, TornEntry)
+    return Tail(region.offset, data.size, region.error, is_torn=is_torn)
+
+
+def _item_at(data: _Bytes, offset: int, last_seq: int) -> Entry | BadRegion | int:
+    """Say what is at a place; an int is the end of a hole."""
+    try:
+        frame = data.frame(offset)
+        if _follows(frame, last_seq):
+            return Entry(offset, offset + frame.end - frame.offset, frame)
+        error: DamageError = DamagedEntry(
+            "the sequence of an entry goes back",
+            path=data._file.path,  # noqa: SLF001
+            offset=offset,
+            expected=f"above {last_seq}",
+            found=frame.wal_seq,
+        )
+    except DamageError as caught:
+        error = caught
+        whole = data.frame_by_blocks(offset)
+        if whole is not None and _follows(whole, last_seq):
+            return Entry(offset, offset + whole.end - whole.offset, whole, error)
+    found = _next_entry(data, offset, last_seq)
+    if offset == HEADER_BYTES and data.next_nonzero(offset) >= found:
+        return found
+    return BadRegion(offset, found, error)
+
+
+def _follows(frame: Frame, last_seq: int) -> bool:
+    return frame.wal_seq > last_seq or frame.entry_type != BUNDLE
+
+
+def _next_entry(data: _Bytes, offset: int, last_seq: int) -> int:
+    """Find where the next good entry behind the bad one at ``offset`` starts, or the file's end.
+
+    First where the bad entry's own length says, so that entries inside its payload (a store of
+    WAL files, say) are not taken for ours. Otherwise anywhere: the search is vectorised over all
+    places and checks plausible ones by checksum, with a bound on the bytes checksummed so that
+    hostile bytes cannot make it quadratic.
+    """
+    neighbour = _behind(data, offset)
+    if _good(data, neighbour, last_seq):
+        return neighbour
+    budget = _CHECK_WORK * data.size + _SEARCH
+    offset = max(offset + 1, data.next_nonzero(offset) - 3)
+    while offset + _FRAME_MIN <= data.size:
+        view, inside = data.view(offset, min(_SEARCH, data.size - offset))
+        window = np.frombuffer(view[inside : inside + _SEARCH], np.uint8)
+        for candidate in _plausible(window, data.size - offset, data.limit, last_seq):
+            at = offset + int(candidate)
+            if _good(data, at, last_seq):
+                return at
+            budget -= _behind(data, at) - at
+            if budget < 0:
+                return data.size
+        if len(window) < _SEARCH:
+            break
+        offset += len(window) - _FRAME_MIN + 1
+    return data.size
+
+
+def _behind(data: _Bytes, offset: int) -> int:
+    """Where an entry ends if its length is right."""
+    view, inside = data.view(offset, ENTRY_OVERHEAD)
+    return offset + int.from_bytes(view[inside : inside + 4], "little") + ENTRY_OVERHEAD
+
+
+def _good(data: _Bytes, offset: int, last_seq: int) -> bool:
+    if offset + _FRAME_MIN > data.size:
+        return False
+    try:
+        return _follows(data.frame(offset), last_seq)
+    except DamageError:
+        return False
+
+
+def _plausible(
+    window: np.ndarray[tuple[int], np.dtype[np.uint8]], rest: int, limit: int, last_seq: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Places in a window where length, type and sequence could be those of an entry."""
+    count = len(window) - HEAD.size - 4 + 1
+    if count <= 0:
+        return np.empty(0, np.int64)
+    wide = window.astype(np.int64)
+    length = sum(wide[i : i + count] << (8 * i) for i in range(4))
+    places = np.arange(count)
+    fits = (length >= HEAD.size) & (length <= limit) & (length + ENTRY_OVERHEAD + places <= rest)
+    fits &= window[4 : 4 + count] <= CHECKPOINT
+    found = np.flatnonzero(fits)
+    if last_seq < 0:
+        return found
+    # Sequences grow by one a bundle: a plausible one is a little above the last, so its four
+    # upper bytes are those of the last, or one more.
+    upper = sum(wide[found + 17 + i] << (8 * i) for i in range(4))
+    expected = (last_seq + 1) >> 32
+    return found[(upper == expected) | (upper == expected + 1)]
+
+
+def first_entry(file: File, offset: int, entry_bytes_max: int) -> Frame | None:
+    """Read the entry at ``offset`` if there is a good one."""
+    data = _Bytes(file, entry_bytes_max)
+    if not HEADER_BYTES <= offset < data.size:
+        return None
+    try:
+        return data.frame(offset)
+    except DamageError:
+        return None

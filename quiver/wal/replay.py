@@ -1,0 +1,205 @@
+"""Read a log again after a stop of any kind: each bundle that no segment holds yet, in order.
+
+The order of acts is: read everything, let the store put it where it belongs, and only then touch
+the files (``finish``): cut what a crash left behind the last entry, and open the log for appends.
+Damaged bytes are copied to quarantine first. All of it may be done again after another crash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from quiver.config import WalConfig
+from quiver.disk import TEMPORARY, Disk, File, copy_range
+from quiver.errors import DamageError
+from quiver.payload import EncodedBundle
+from quiver.wal.format import BUNDLE, HEADER_BYTES, Place, decode_bundle, decode_header
+from quiver.wal.log import ACTIVE_NAME, Log, RotatedFile, create_active, rotated_name
+from quiver.wal.reader import BadRegion, Entry, Tail, first_entry, walk
+from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
+from quiver.wal.writer import Writer
+
+__all__ = ["Replay"]
+
+_ROTATED = re.compile(re.escape(ACTIVE_NAME) + r"\.([1-9][0-9]{0,18})")
+
+
+class Replay:
+    """One pass over the log. Iterate it to the end, then ``finish``.
+
+    ``covered_seq`` is the highest sequence that segments hold (None: there are none); entries up
+    to it are skipped. ``hint`` is the place that the newest segment covers. Places are believed
+    only if the entry there shows that nothing before it can be missing from segments.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        *,
+        digest: bytes,
+        entry_bytes_max: int,
+        covered_seq: int | None = None,
+        hint: Place | None = None,
+        quarantine: str,
+    ) -> None:
+        self.damage: list[DamageError] = []
+        self.torn: DamageError | None = None
+        self.skipped_bundles = 0
+        self.last_seq = -1 if covered_seq is None else covered_seq
+        self._disk = disk
+        self._folder = folder
+        self._digest = digest
+        self._limit = entry_bytes_max
+        self._covered = covered_seq
+        self._quarantine = quarantine
+        disk.make_dir(folder)
+        self._remove_leftovers()
+        sidecar, damage = read_sidecar(disk, folder)
+        if damage is not None:
+            self.damage.append(damage)
+        self._generations, self._active = self._list_files(sidecar, hint)
+        self._start = self._find_start([place for place in (sidecar, hint) if place is not None])
+        self._tail: Tail | None = None
+        self._retire_active = False
+
+    def _remove_leftovers(self) -> None:
+        for name in (ACTIVE_NAME + TEMPORARY, SIDECAR_NAME + TEMPORARY):
+            if self._disk.stat(f"{self._folder}/{name}") is not None:
+                self._disk.unlink(f"{self._folder}/{name}")
+
+    def _list_files(self, *hints: Place | None) -> tuple[list[int], int]:
+        """Give the rotated generations in order, and that of the active file."""
+        rotated = []
+        for entry in self._disk.list_dir(self._folder):
+            match = _ROTATED.fullmatch(entry.name)
+            if match and entry.is_file:
+                rotated.append(int(match[1]))
+        rotated.sort()
+        if rotated:
+            return rotated, rotated[-1] + 1
+        # A rotated file goes only after the sidecar has left its generation.
+        return [], max((place.generation for place in hints if place is not None), default=1)
+
+    def _path(self, generation: int) -> str:
+        name = ACTIVE_NAME if generation == self._active else rotated_name(generation)
+        return f"{self._folder}/{name}"
+
+    def _find_start(self, hints: list[Place]) -> Place:
+        """Take the furthest place before which every entry is known to be in a segment."""
+        for place in sorted(hints, reverse=True):
+            if self._covered is None or self._disk.stat(self._path(place.generation)) is None:
+                continue
+            if place.generation not in (*self._generations, self._active):
+                continue
+            file = self._disk.open(self._path(place.generation))
+            try:
+                frame = first_entry(file, place.offset, self._limit)
+            finally:
+                file.close()
+            if frame is not None and frame.wal_seq <= self._covered + 1:
+                return place
+        return Place(0, HEADER_BYTES)
+
+    def __iter__(self) -> Iterator[tuple[EncodedBundle, Place]]:
+        """Give each bundle above ``covered_seq`` with the place behind it; payloads are views."""
+        last_seq = -1
+        for generation in (*self._generations, self._active):
+            path = self._path(generation)
+            if generation < self._start.generation or self._disk.stat(path) is None:
+                continue
+            file = self._disk.open(path)
+            try:
+                self._check_header(file, generation)
+                start = HEADER_BYTES
+                if generation == self._start.generation:
+                    start = self._start.offset
+                for bundle, end in self._walk(file, generation, start, last_seq):
+                    last_seq = bundle.wal_seq
+                    self.last_seq = max(self.last_seq, last_seq)
+                    if self._covered is not None and last_seq <= self._covered:
+                        self.skipped_bundles += 1
+                        continue
+                    yield bundle, Place(generation, end)
+            finally:
+                file.close()
+
+    def _check_header(self, file: File, generation: int) -> None:
+        error = decode_header(file.read(0, HEADER_BYTES), self._digest)
+        if error is not None:
+            self._set_aside(file, generation, 0, min(HEADER_BYTES, file.size()), error)
+            self._retire_active |= generation == self._active
+
+    def _walk(
+        self, file: File, generation: int, start: int, last_seq: int
+    ) -> Iterator[tuple[EncodedBundle, int]]:
+        is_active = generation == self._active
+        items = walk(
+            file, start, entry_bytes_max=self._limit, last_seq=last_seq, is_active=is_active
+        )
+        for item in items:
+            if isinstance(item, Entry):
+                if item.damage is not None:
+                    self.damage.append(item.damage.at(self._disk.locate(file.path)))
+                if item.frame.entry_type == BUNDLE:
+                    yield decode_bundle(item.frame), item.end
+            elif isinstance(item, BadRegion):
+                self._set_aside(file, generation, item.offset, item.end, item.error)
+            elif is_active:
+                self._tail = item
+                if item.error is not None and not item.is_torn:
+                    self._set_aside(file, generation, item.offset, item.end, item.error)
+                elif item.error is not None:
+                    self.torn = item.error.at(self._disk.locate(file.path))
+
+    def _set_aside(
+        self, file: File, generation: int, offset: int, end: int, error: DamageError
+    ) -> None:
+        named = error.at(self._disk.locate(file.path))
+        if end > offset:
+            name = f"wal-{generation}-{offset}.bin"
+            copy_range(
+                self._disk, self._quarantine, name, file=file, offset=offset, end=end, error=named
+            )
+        self.damage.append(named)
+
+    def finish(self, config: WalConfig) -> Log:
+        """Cut what was never finished, open the active file and give the log, ready to append."""
+        rotated = []
+        for generation in self._generations:
+            found = self._disk.stat(self._path(generation))
+            rotated.append(RotatedFile(generation, found.size if found else 0))
+        return Log(
+            self._disk,
+            self._folder,
+            digest=self._digest,
+            config=config,
+            writer=self._open_active(rotated),
+            rotated=rotated,
+            truncated=self._start,
+        )
+
+    def _open_active(self, rotated: list[RotatedFile]) -> Writer:
+        path = self._path(self._active)
+        tail = self._tail
+        if tail is None:
+            return create_active(
+                self._disk, self._folder, digest=self._digest, generation=self._active
+            )
+        if self._retire_active:
+            # Its header is wrong: keep the entries in it, but append to a file without fault.
+            self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")
+            self._disk.sync_dir(self._folder)
+            rotated.append(RotatedFile(self._active, tail.end))
+            return create_active(
+                self._disk, self._folder, digest=self._digest, generation=self._active + 1
+            )
+        file = self._disk.open(path, writable=True)
+        end = max(tail.offset, HEADER_BYTES)
+        if tail.end > end:
+            file.truncate(end)
+        # What was read may still be in the page cache only, written by a process that was killed
+        # before its sync; whoever is told about it must be able to rely on it.
+        file.sync()
+        return Writer(file, self._active, end)

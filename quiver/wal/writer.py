@@ -1,0 +1,93 @@
+"""Append to the active WAL file, and make appends durable, many with one sync.
+
+One thread appends at a time (the store sees to it); any number may wait in ``sync``. Whoever gets
+the sync lock first syncs for all that were written by then; the others find it done.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from quiver.disk import File
+from quiver.errors import PoisonedError, QuiverError
+from quiver.wal.format import Place
+
+__all__ = ["Writer"]
+
+
+class Writer:
+    """The end of the active file: where the next entry goes and how far the file is durable."""
+
+    def __init__(self, file: File, generation: int, end: int) -> None:
+        """Take over a file whose first ``end`` bytes are good and durable."""
+        self.generation = generation
+        self.end = end
+        self.sync_count = 0
+        self._file = file
+        self._synced = end
+        self._fault: QuiverError | None = None
+        self._sync_lock = threading.Lock()
+
+    def append(self, entry: bytes) -> Place:
+        """Write one entry and give the place behind it; not durable before ``sync``.
+
+        If the disk refuses, what was written of it is cut off again and nothing has changed.
+        """
+        self.check()
+        try:
+            self._file.write(self.end, entry)
+        except QuiverError as error:
+            try:
+                self._file.truncate(self.end)
+            except QuiverError as worse:
+                self._fault = worse
+                raise self._poisoned() from error
+            raise
+        self.end += len(entry)
+        return Place(self.generation, self.end)
+
+    def sync(self, offset: int | None = None) -> None:
+        """Return once the first ``offset`` bytes (default: all) survive a power cut.
+
+        A failed sync poisons the writer: what is on disk is unknown then, and a second try could
+        succeed although the bytes are gone.
+        """
+        wanted = self.end if offset is None else offset
+        if wanted <= self._synced:
+            return
+        with self._sync_lock:
+            if wanted <= self._synced:
+                return
+            self.check()
+            reached = self.end
+            try:
+                self._file.sync()
+            except QuiverError as error:
+                self._fault = error
+                raise self._poisoned() from error
+            self._synced = reached
+            self.sync_count += 1
+
+    def punch(self, start: int, end: int) -> bool:
+        """Give bytes ``[start, end)`` back to the disk; False if it cannot do that."""
+        return self._file.punch(start, end - start)
+
+    def poison(self, fault: QuiverError) -> None:
+        """Refuse everything from now on."""
+        self._fault = self._fault or fault
+
+    def check(self) -> None:
+        """Raise PoisonedError if the writer is poisoned."""
+        if self._fault is not None:
+            raise self._poisoned() from self._fault
+
+    def _poisoned(self) -> PoisonedError:
+        return PoisonedError(
+            f"the write-ahead log stopped after a failed write: {self._fault}",
+            hint="nothing more is acknowledged; close the store and open it again",
+        )
+
+    def close(self) -> None:
+        """Let go of the file without a sync, once no sync is running."""
+        with self._sync_lock:
+            self._file.close()

@@ -1,0 +1,38 @@
+"""Segments: immutable files that hold many bundles as Arrow streams, read in place.
+
+================  ============================================================================
+``format``        footer, trailer and name, as pure bytes; ``FORMAT.md`` describes the file
+``tables``        what the rows of directory and manifest mean
+``directory``     one row for each stream, and what the store is
+``manifest``      one row for each bundle
+``stream``        chunks of one schema become Arrow files, their dictionaries united
+``open_segment``  bundles in memory until they are a file
+``writer``        bundles to a file, durable in one step
+``reader``        a file, mapped, checked as far as it is used
+``catalog``       which segments there are
+================  ============================================================================
+"""
+
+from quiver.segment.catalog import Catalog, SegmentInfo, read_info
+from quiver.segment.format import Extension, Footer, parse_segment_name, segment_name
+from quiver.segment.open_segment import OpenSegment
+from quiver.segment.reader import SegmentReader
+from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
+from quiver.segment.writer import SegmentLabel, write_segment
+
+__all__ = [
+    "BundleEntry",
+    "Catalog",
+    "Extension",
+    "Footer",
+    "OpenSegment",
+    "SegmentInfo",
+    "SegmentLabel",
+    "SegmentReader",
+    "SlotRef",
+    "StreamEntry",
+    "parse_segment_name",
+    "read_info",
+    "segment_name",
+    "write_segment",
+]

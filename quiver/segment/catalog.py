@@ -1,0 +1,199 @@
+"""Which segments there are, known from the ends of their files alone."""
+
+from __future__ import annotations
+
+import bisect
+import posixpath
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from quiver.disk import Bytes, Disk
+from quiver.errors import DamagedEntry, DamageError, InputError, MissingError
+from quiver.segment.format import (
+    TRAILER_BYTES,
+    Footer,
+    Trailer,
+    decode_footer,
+    decode_trailer,
+    parse_segment_name,
+)
+from quiver.segment.tables import located
+
+__all__ = ["SEQ_UNKNOWN", "Catalog", "SegmentInfo", "check_file", "describe", "read_info"]
+
+SEQ_UNKNOWN: Final = -1
+"""The number of another writer's segment that is not named as segments are."""
+
+_CHECKSUM_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """One segment file. What only an extended footer knows is None for another writer's file.
+
+    ``wal_generation`` and ``wal_offset`` name the place in the log right behind the last entry
+    that the segment covers; both sequences are included in what it covers.
+    """
+
+    segment_seq: int
+    path: str
+    file_bytes: int
+    allocated_bytes: int
+    bundle_count: int
+    stream_count: int
+    wal_seq_first: int | None = None
+    wal_seq_last: int | None = None
+    wal_generation: int | None = None
+    wal_offset: int | None = None
+    ingestion_ns_min: int | None = None
+    ingestion_ns_max: int | None = None
+
+
+def read_info(disk: Disk, path: str) -> SegmentInfo:
+    """Read what a segment's footer says, in two small reads; its streams stay unread.
+
+    A footer without our extension has no checksum of its own: then the CRC-32 of the whole file is
+    checked. Raises DamageError with the located path, VersionError, or MissingError.
+    """
+    with located(disk.locate(path)):
+        file = disk.open(path)
+        try:
+            file_bytes = file.size()
+            end = max(0, file_bytes - TRAILER_BYTES)
+            trailer = decode_trailer(file.read(end, TRAILER_BYTES), file_bytes=file_bytes)
+            start = end - trailer.footer_length
+            data = file.read(start, trailer.footer_length)
+        finally:
+            file.close()
+        with located("", base=start):
+            footer = decode_footer(data, offset=start)
+        if footer.extension is None:
+            check_file(disk.map(path), trailer)
+        return describe(disk, path, footer, file_bytes=file_bytes)
+
+
+def check_file(data: Bytes, trailer: Trailer) -> None:
+    """Raise DamagedEntry unless the CRC-32 of a whole file is the one in its trailer."""
+    found = zlib.crc32(memoryview(data)[:-_CHECKSUM_BYTES])
+    if found != trailer.crc32:
+        raise DamagedEntry(
+            "a segment's checksum is wrong",
+            expected=f"{trailer.crc32:#010x}",
+            found=f"{found:#010x}",
+        )
+
+
+def describe(disk: Disk, path: str, footer: Footer, *, file_bytes: int) -> SegmentInfo:
+    """Put together what footer, name and disk say; DamagedEntry if name and footer disagree."""
+    stat = disk.stat(path)
+    allocated = stat.allocated if stat else 0  # Deleted meanwhile: it takes no room any more.
+    named = parse_segment_name(posixpath.basename(path))
+    extra = footer.extension
+    if extra is None:
+        return SegmentInfo(
+            SEQ_UNKNOWN if named is None else named,
+            path,
+            file_bytes,
+            allocated,
+            footer.bundle_count,
+            footer.stream_count,
+        )
+    if named is not None and named != extra.segment_seq:
+        raise DamagedEntry(
+            "a segment bears another one's name", expected=extra.segment_seq, found=named
+        )
+    return SegmentInfo(
+        extra.segment_seq,
+        path,
+        file_bytes,
+        allocated,
+        footer.bundle_count,
+        footer.stream_count,
+        extra.wal_seq_first,
+        extra.wal_seq_last,
+        extra.wal_generation,
+        extra.wal_offset,
+        extra.ingestion_ns_min,
+        extra.ingestion_ns_max,
+    )
+
+
+class Catalog:
+    """The segments of one folder in order of their numbers. Not safe for several threads at once.
+
+    ``segment_bytes`` is the size of all their files together.
+    """
+
+    def __init__(self) -> None:
+        """Start without segments."""
+        self._infos: dict[int, SegmentInfo] = {}
+        self._seqs: list[int] = []
+        self.segment_bytes = 0
+
+    @classmethod
+    def load(cls, disk: Disk, folder: str) -> tuple[Catalog, list[tuple[str, DamageError]]]:
+        """Read the info of each segment in a folder, and list those that are damaged, by path.
+
+        Files whose names are not those of segments are left alone, and so is a segment that
+        somebody deletes meanwhile. Raises VersionError for a segment of a newer format.
+        """
+        catalog, damage = cls(), []
+        for entry in disk.list_dir(folder):
+            if not entry.is_file or parse_segment_name(entry.name) is None:
+                continue
+            path = posixpath.join(folder, entry.name)
+            try:
+                catalog.add(read_info(disk, path))
+            except DamageError as error:
+                damage.append((path, error))
+            except MissingError:
+                continue
+        return catalog, damage
+
+    def add(self, info: SegmentInfo) -> None:
+        """Take a segment in; InputError if there is one of its number."""
+        if info.segment_seq in self._infos:
+            raise InputError(f"segment {info.segment_seq} is in the catalogue already")
+        self._infos[info.segment_seq] = info
+        bisect.insort(self._seqs, info.segment_seq)
+        self.segment_bytes += info.file_bytes
+
+    def remove(self, segment_seq: int) -> SegmentInfo:
+        """Forget a segment, and give what was known of it; InputError if there is none."""
+        info = self.get(segment_seq)
+        del self._infos[segment_seq]
+        del self._seqs[bisect.bisect_left(self._seqs, segment_seq)]
+        self.segment_bytes -= info.file_bytes
+        return info
+
+    def get(self, segment_seq: int) -> SegmentInfo:
+        """Give one segment; InputError if there is none of that number."""
+        info = self._infos.get(segment_seq)
+        if info is None:
+            raise InputError(f"there is no segment {segment_seq}")
+        return info
+
+    def __contains__(self, segment_seq: object) -> bool:
+        """Whether there is a segment of that number."""
+        return segment_seq in self._infos
+
+    def __iter__(self) -> Iterator[SegmentInfo]:
+        """Go through the segments in order of number; a copy, so both may change meanwhile."""
+        return iter([self._infos[seq] for seq in self._seqs])
+
+    def __len__(self) -> int:
+        """How many segments there are."""
+        return len(self._seqs)
+
+    @property
+    def newest_seq(self) -> int | None:
+        """The highest number; None if there is no segment."""
+        return self._seqs[-1] if self._seqs else None
+
+    @property
+    def covered_wal_seq(self) -> int | None:
+        """The highest log sequence that a segment here holds; None if none says."""
+        ends = [i.wal_seq_last for i in self._infos.values() if i.wal_seq_last is not None]
+        return max(ends, default=None)

@@ -1,0 +1,244 @@
+"""The directory: one row for each stream, and in its schema's metadata what the store is.
+
+Columns of version 1, none with nulls: ``stream_id`` ``slot_id`` ``schema_fingerprint``
+``byte_offset`` ``byte_length`` ``row_count`` ``chunk_count``. Ours behind them are optional.
+Metadata values are text, because other readers refuse bytes that are no UTF-8 there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from quiver.config import LimitsConfig
+from quiver.errors import DamagedEntry, InputError, VersionError
+from quiver.ipc import ARROW_FAULTS, check_schema, encode_file
+from quiver.segment.format import CHUNKS_MAX, Footer
+from quiver.segment.tables import (
+    NANOSECONDS,
+    StreamEntry,
+    find_column,
+    need_column,
+    read_table,
+    take_times,
+)
+from quiver.slots import SLOTS_MAX, Slot, SlotTable
+
+__all__ = ["Description", "decode_directory", "encode_directory"]
+
+_FORMAT: Final = b"1"
+_FINGERPRINT: Final = pa.binary(32)
+_NULL_COUNTS: Final = pa.list_(pa.uint64())
+
+_CORE: Final = (
+    ("stream_id", pa.uint32()),
+    ("slot_id", pa.uint16()),
+    ("schema_fingerprint", _FINGERPRINT),
+    ("byte_offset", pa.uint64()),
+    ("byte_length", pa.uint64()),
+    ("row_count", pa.uint64()),
+    ("chunk_count", pa.uint32()),
+)
+_EXTRAS: Final = (
+    ("payload_type", pa.string()),
+    ("crc32c", pa.uint32()),
+    ("ingestion_ts_min", NANOSECONDS),
+    ("ingestion_ts_max", NANOSECONDS),
+    ("event_ts_min", NANOSECONDS),
+    ("event_ts_max", NANOSECONDS),
+    ("null_counts", _NULL_COUNTS),
+    ("omitted_columns", pa.binary()),
+)
+_NULLABLE: Final = {"event_ts_min", "event_ts_max", "omitted_columns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the directory's metadata says about the store; empty in other writers' files.
+
+    ``schemas`` holds each slot's representative schema as it was written; ``schema`` reads one.
+    """
+
+    store_id: str | None = None
+    core: int | None = None
+    segment_seq: int | None = None
+    slots: SlotTable | None = None
+    schemas: Mapping[int, bytes] | None = None
+
+    def schema(self, slot_id: int, limits: LimitsConfig) -> pa.Schema | None:
+        """Read the representative schema of a slot; None if the file has none for it."""
+        text = (self.schemas or {}).get(slot_id)
+        if text is None:
+            return None
+        try:
+            data = base64.b64decode(text, validate=True)
+            schema = pa.ipc.read_schema(pa.py_buffer(data))
+            check_schema(schema, limits)
+        except (binascii.Error, *ARROW_FAULTS) as error:
+            raise DamagedEntry(
+                f"the schema of slot {slot_id} in a directory cannot be read: {error}"
+            ) from error
+        return schema
+
+
+def encode_directory(
+    streams: Sequence[StreamEntry], about: Description, schemas: Mapping[int, pa.Schema]
+) -> pa.Buffer:
+    """Write the directory; ``schemas`` are the representative ones by slot id."""
+    fields = [pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in (*_CORE, *_EXTRAS)]
+    schema = pa.schema(fields, metadata=_encode_description(about, schemas))
+    columns: list[list[Any]] = [
+        [s.stream_id for s in streams],
+        [s.slot_id for s in streams],
+        [s.fingerprint for s in streams],
+        [s.byte_offset for s in streams],
+        [s.byte_length for s in streams],
+        [s.row_count for s in streams],
+        [s.chunk_count for s in streams],
+        [s.payload_type for s in streams],
+        [s.crc32c for s in streams],
+        [s.ingestion_ns_min for s in streams],
+        [s.ingestion_ns_max for s in streams],
+        [s.event_ns_min for s in streams],
+        [s.event_ns_max for s in streams],
+        [s.null_counts for s in streams],
+        [s.omitted_columns for s in streams],
+    ]
+    arrays = [
+        pa.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)
+    ]
+    return encode_file(schema, [pa.RecordBatch.from_arrays(arrays, schema=schema)])
+
+
+def decode_directory(
+    data: pa.Buffer, footer: Footer, *, end: int
+) -> tuple[tuple[StreamEntry, ...], Description]:
+    """Read the directory and check each stream against the file; ``end`` is where the footer is.
+
+    Raises DamagedEntry for impossible or repeated ids, streams outside the file or on top of
+    each other or of a table, and VersionError if our columns are of a newer kind.
+    """
+    batch = read_table(data, footer.stream_count)
+    core = [need_column(batch, name, kind).to_pylist() for name, kind in _CORE]
+    extras = [
+        take_times(batch, name) if kind == NANOSECONDS else find_column(batch, name, kind)
+        for name, kind in _EXTRAS
+    ]
+    rows = zip(
+        *core,
+        *([None] * footer.stream_count if c is None else c.to_pylist() for c in extras),
+        strict=True,
+    )
+    streams = tuple(_entry(row) for row in rows)
+    _check_ids(streams)
+    _check_regions(streams, footer, end)
+    return streams, _decode_description(batch.schema.metadata or {})
+
+
+def _entry(row: tuple[Any, ...]) -> StreamEntry:
+    *start, null_counts, omitted_columns = row
+    values = [*start, None if null_counts is None else tuple(null_counts), omitted_columns]
+    return StreamEntry(*values)
+
+
+def _check_ids(streams: Sequence[StreamEntry]) -> None:
+    seen: set[int] = set()
+    for stream in streams:
+        if stream.stream_id in seen:
+            raise DamagedEntry(f"stream {stream.stream_id} is in the directory twice")
+        seen.add(stream.stream_id)
+        if stream.slot_id >= SLOTS_MAX:
+            raise DamagedEntry(
+                f"stream {stream.stream_id} is of an impossible slot",
+                expected=f"below {SLOTS_MAX}",
+                found=stream.slot_id,
+            )
+        if stream.chunk_count > CHUNKS_MAX:
+            raise DamagedEntry(
+                f"stream {stream.stream_id} has too many chunks",
+                expected=f"at most {CHUNKS_MAX}",
+                found=stream.chunk_count,
+            )
+
+
+def _check_regions(streams: Sequence[StreamEntry], footer: Footer, end: int) -> None:
+    """Streams and tables lie inside the file and apart. Where streams start is their own affair."""
+    regions = [(s.byte_offset, s.byte_length, f"stream {s.stream_id}") for s in streams]
+    regions.append((footer.directory_offset, footer.directory_length, "the directory"))
+    regions.append((footer.manifest_offset, footer.manifest_length, "the manifest"))
+    behind, before = 0, "the file"
+    for start, length, what in sorted(regions):
+        if length == 0 or start + length > end:
+            raise DamagedEntry(
+                f"{what} lies outside its file",
+                expected=f"within 0..{end}",
+                found=f"{start}..{start + length}",
+            )
+        if start < behind:
+            raise DamagedEntry(
+                f"{what} overlaps {before}", expected=f"at or after {behind}", found=start
+            )
+        behind, before = start + length, what
+
+
+def _encode_description(
+    about: Description, schemas: Mapping[int, pa.Schema]
+) -> dict[bytes | str, bytes | str]:
+    slots = [
+        {
+            "id": slot.slot_id,
+            "name": slot.name,
+            "payload_type_id": slot.payload_type_id,
+            "event_time": slot.event_time,
+        }
+        for slot in about.slots or ()
+    ]
+    metadata: dict[bytes | str, bytes | str] = {
+        b"quiver.format": _FORMAT,
+        b"quiver.store_id": (about.store_id or "").encode(),
+        b"quiver.core": b"%d" % (about.core or 0),
+        b"quiver.segment_seq": b"%d" % (about.segment_seq or 0),
+        b"quiver.slots": json.dumps(slots, separators=(",", ":")).encode(),
+    }
+    for slot_id, schema in sorted(schemas.items()):
+        text = base64.b64encode(schema.serialize().to_pybytes())
+        metadata[b"quiver.schema.%d" % slot_id] = text
+    return metadata
+
+
+def _decode_description(metadata: Mapping[bytes, bytes]) -> Description:
+    version = metadata.get(b"quiver.format")
+    if version is None:
+        return Description()
+    if version != _FORMAT:
+        raise VersionError(
+            f"a segment's tables are of format {version!r}, only {_FORMAT!r} is known",
+            hint="read it with the release of Quiver that wrote it, or a later one",
+        )
+    try:
+        return Description(
+            store_id=metadata[b"quiver.store_id"].decode(),
+            core=int(metadata[b"quiver.core"]),
+            segment_seq=int(metadata[b"quiver.segment_seq"]),
+            slots=SlotTable(_slot(value) for value in json.loads(metadata[b"quiver.slots"])),
+            schemas={
+                slot_id: metadata[key]
+                for slot_id in range(SLOTS_MAX)
+                if (key := b"quiver.schema.%d" % slot_id) in metadata
+            },
+        )
+    except (InputError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedEntry(f"a directory's metadata cannot be read: {error}") from error
+
+
+def _slot(value: dict[str, Any]) -> Slot:
+    event_time = value["event_time"]
+    if not isinstance(event_time, str):
+        raise InputError(f"the event time of a slot is {event_time!r}, which is no column name")
+    return Slot(value["id"], value["name"], value["payload_type_id"], event_time)

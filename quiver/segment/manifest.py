@@ -1,0 +1,187 @@
+"""The manifest: one row for each bundle, in order, with the chunks that fill its slots.
+
+Columns of version 1: ``bundle_index`` and ``slot_refs``, a list of (``slot_id``, ``stream_id``,
+``chunk_index``). All rows are checked at once, as columns; an entry is made only when asked for, so
+that a segment of millions of bundles costs no more to open than its bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quiver.errors import DamagedEntry
+from quiver.ipc import encode_file
+from quiver.segment.tables import (
+    NANOSECONDS,
+    BundleEntry,
+    Column,
+    SlotRef,
+    StreamEntry,
+    find_column,
+    need_column,
+    read_table,
+    take_times,
+)
+from quiver.slots import SLOTS_MAX
+
+__all__ = ["Manifest", "encode_manifest"]
+
+_REF: Final = (("slot_id", pa.uint16()), ("stream_id", pa.uint32()), ("chunk_index", pa.uint32()))
+_REFS: Final = pa.list_(
+    pa.field("item", pa.struct([pa.field(name, kind, nullable=False) for name, kind in _REF]))
+)
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("bundle_index", pa.uint32(), nullable=False),
+        pa.field("slot_refs", _REFS, nullable=False),
+        pa.field("wal_seq", pa.uint64(), nullable=False),
+        pa.field("ingestion_ts", NANOSECONDS, nullable=False),
+        pa.field("event_ts_min", NANOSECONDS),
+        pa.field("event_ts_max", NANOSECONDS),
+        pa.field("byte_count", pa.uint64()),
+    ]
+)
+_COUNTS: Final = ("wal_seq", "byte_count", "item_count")
+_TIMES: Final = ("ingestion_ts", "event_ts_min", "event_ts_max")
+
+Integers = npt.NDArray[np.int64]
+
+
+def encode_manifest(bundles: Sequence[BundleEntry]) -> pa.Buffer:
+    """Write the manifest; row ``i`` is bundle ``i``."""
+    refs = [ref for bundle in bundles for ref in bundle.refs]
+    offsets = [0, *itertools.accumulate(len(bundle.refs) for bundle in bundles)]
+    items = pa.StructArray.from_arrays(
+        [
+            pa.array([ref.slot_id for ref in refs], pa.uint16()),
+            pa.array([ref.stream_id for ref in refs], pa.uint32()),
+            pa.array([ref.chunk_index for ref in refs], pa.uint32()),
+        ],
+        fields=list(_REFS.value_type),
+    )
+    columns = [
+        pa.array([bundle.bundle_index for bundle in bundles], pa.uint32()),
+        pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=_REFS),
+        pa.array([bundle.wal_seq for bundle in bundles], pa.uint64()),
+        pa.array([bundle.ingestion_ns for bundle in bundles], NANOSECONDS),
+        pa.array([bundle.event_ns_min for bundle in bundles], NANOSECONDS),
+        pa.array([bundle.event_ns_max for bundle in bundles], NANOSECONDS),
+        pa.array([bundle.byte_count for bundle in bundles], pa.uint64()),
+    ]
+    return encode_file(_SCHEMA, [pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
+
+
+class Manifest:
+    """The bundles of one segment, kept as columns that view the file."""
+
+    def __init__(self, data: pa.Buffer, bundle_count: int, streams: Sequence[StreamEntry]) -> None:
+        """Read and check all rows; raises DamagedEntry that names the first wrong bundle.
+
+        Each reference must name a chunk that exists, in a stream of that very slot, and no bundle
+        may fill a slot twice.
+        """
+        batch = read_table(data, bundle_count)
+        self._offsets, self._slots, self._streams, self._chunks = _references(batch)
+        index = _integers(need_column(batch, "bundle_index", pa.uint32()))
+        _refuse("is out of order", index != np.arange(bundle_count))
+        self._check_references(streams)
+        self._extras: Mapping[str, Column] = {
+            **{name: find_column(batch, name, pa.uint64()) for name in _COUNTS},
+            **{name: take_times(batch, name) for name in _TIMES},
+        }
+
+    def __len__(self) -> int:
+        """How many bundles there are."""
+        return len(self._offsets) - 1
+
+    def entry(self, index: int) -> BundleEntry:
+        """Make the entry of one bundle, ``0 <= index < len``."""
+        extras = {name: self._extra(name, index) for name in (*_COUNTS, *_TIMES)}
+        return BundleEntry(
+            index,
+            self.refs(index),
+            wal_seq=extras["wal_seq"],
+            ingestion_ns=extras["ingestion_ts"],
+            event_ns_min=extras["event_ts_min"],
+            event_ns_max=extras["event_ts_max"],
+            byte_count=extras["byte_count"],
+            item_count=extras["item_count"],
+        )
+
+    def refs(self, index: int) -> tuple[SlotRef, ...]:
+        """Give the references of one bundle in the order of the file."""
+        where = slice(int(self._offsets[index]), int(self._offsets[index + 1]))
+        columns = (self._slots[where], self._streams[where], self._chunks[where])
+        return tuple(SlotRef(*ref) for ref in zip(*(c.tolist() for c in columns), strict=True))
+
+    def wal_seq_range(self) -> tuple[int, int] | None:
+        """Find the least and the greatest log sequence; None if the file has none."""
+        column = self._extras["wal_seq"]
+        both: Any = None if column is None else pc.min_max(column)
+        if both is None or both["min"].as_py() is None:
+            return None
+        return both["min"].as_py(), both["max"].as_py()
+
+    def _extra(self, name: str, index: int) -> int | None:
+        column = self._extras[name]
+        return None if column is None else cast("int | None", column[index].as_py())
+
+    def _check_references(self, streams: Sequence[StreamEntry]) -> None:
+        counts = np.diff(self._offsets)
+        _refuse(f"fills more than {SLOTS_MAX} slots", counts > SLOTS_MAX)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        _refuse("has an impossible slot", self._slots >= SLOTS_MAX, owners)
+        ordered = sorted(streams, key=lambda stream: stream.stream_id)
+        known = np.array([stream.stream_id for stream in ordered], np.int64)
+        places = np.searchsorted(known, self._streams)
+        missing = places == len(known)
+        places[missing] = 0
+        missing |= known[places] != self._streams if len(known) else missing
+        _refuse("is filled from a stream that does not exist", missing, owners)
+        if not len(known):
+            return
+        chunk_counts = np.array([stream.chunk_count for stream in ordered], np.int64)
+        stream_slots = np.array([stream.slot_id for stream in ordered], np.int64)
+        _refuse(
+            "needs a chunk that its stream has not", self._chunks >= chunk_counts[places], owners
+        )
+        _refuse("takes a chunk of another slot", self._slots != stream_slots[places], owners)
+        filled = np.sort(owners * SLOTS_MAX + self._slots)
+        twice = filled[1:] == filled[:-1]
+        _refuse("fills a slot twice", twice, filled[1:] // SLOTS_MAX)
+
+
+def _references(batch: pa.RecordBatch) -> tuple[Integers, Integers, Integers, Integers]:
+    lists = need_column(batch, "slot_refs", None)
+    kind = lists.type
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        raise DamagedEntry(
+            "column 'slot_refs' is of another type", expected=str(_REFS), found=str(kind)
+        )
+    items = lists.flatten()
+    if items.null_count:
+        raise DamagedEntry("column 'slot_refs' has nulls", expected=0, found=items.null_count)
+    inner = pa.RecordBatch.from_struct_array(items)
+    slots, streams, chunks = (
+        _integers(need_column(inner, name, column_kind)) for name, column_kind in _REF
+    )
+    offsets = _integers(lists.offsets)
+    return offsets - offsets[0], slots, streams, chunks
+
+
+def _integers(column: Column) -> Integers:
+    """Widen a column without nulls, so that sums and comparisons cannot wrap."""
+    return cast("Integers", column.to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def _refuse(what: str, wrong: npt.NDArray[np.bool_], owners: Integers | None = None) -> None:
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise DamagedEntry(f"bundle {place if owners is None else int(owners[place])} {what}")

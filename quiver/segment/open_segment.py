@@ -1,0 +1,105 @@
+"""The open segment: bundles in memory, as bytes, until they are a file.
+
+Full when one of three is true, and ``due`` says which:
+
+===========  =============================================================================
+``size``     the payloads have ``segment.target_size`` bytes
+``age``      ``segment.max_open_duration`` has passed since the first bundle came
+``streams``  ``segment.max_streams`` streams, or as many payloads as a file may have streams
+===========  =============================================================================
+
+The last one keeps any data writable: at worst each payload needs a stream of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from quiver.config import SegmentConfig
+from quiver.errors import ClosedError, InputError
+from quiver.payload import EncodedBundle
+from quiver.segment.format import BUNDLES_MAX, STREAMS_MAX
+from quiver.slots import SLOTS_MAX
+
+__all__ = ["Due", "OpenSegment", "check_bundle"]
+
+Due: TypeAlias = Literal["size", "age", "streams"]
+
+_FINGERPRINT_BYTES: Final = 32
+_PAYLOADS_MAX: Final = STREAMS_MAX - SLOTS_MAX
+
+
+class OpenSegment:
+    """Bundles in the order of their appends. Not safe for several threads at once."""
+
+    def __init__(self, config: SegmentConfig) -> None:
+        """Start empty; it has no age before its first bundle."""
+        self._config = config
+        self._streams: set[tuple[int, bytes]] = set()
+        self._payload_count = 0
+        self._sealed = False
+        self.bundles: list[EncodedBundle] = []
+        self.payload_bytes = 0
+        self.opened_ns: int | None = None
+
+    def add(self, bundle: EncodedBundle, now_ns: int) -> None:
+        """Take a bundle at the monotonic time ``now_ns``.
+
+        Raises InputError if its slots are impossible, and ClosedError behind ``seal``.
+        """
+        if self._sealed:
+            raise ClosedError("this segment is being written and takes no more bundles")
+        check_bundle(bundle)
+        self.bundles.append(bundle)
+        self.payload_bytes += bundle.payload_bytes
+        self._payload_count += len(bundle.payloads)
+        self._streams.update((p.slot_id, p.fingerprint) for p in bundle.payloads)
+        if self.opened_ns is None:
+            self.opened_ns = now_ns
+
+    def seal(self) -> list[EncodedBundle]:
+        """Take no more bundles, and give all there are; InputError if there is none.
+
+        A second call gives the same ones, so that a failed write can be tried again.
+        """
+        if not self.bundles:
+            raise InputError("an empty segment cannot be written", hint="append a bundle first")
+        self._sealed = True
+        return self.bundles
+
+    def due(self, now_ns: int) -> Due | None:
+        """Say why the segment should be written now; None while it may stay open."""
+        if self.opened_ns is None:
+            return None
+        if self.payload_bytes >= self._config.target_size or self.bundle_count >= BUNDLES_MAX:
+            return "size"
+        if now_ns - self.opened_ns >= self._config.max_open_duration:
+            return "age"
+        if self.stream_count >= self._config.max_streams or self._payload_count > _PAYLOADS_MAX:
+            return "streams"
+        return None
+
+    @property
+    def bundle_count(self) -> int:
+        """How many bundles it holds."""
+        return len(self.bundles)
+
+    @property
+    def stream_count(self) -> int:
+        """How many different pairs of slot and fingerprint it holds."""
+        return len(self._streams)
+
+
+def check_bundle(bundle: EncodedBundle) -> None:
+    """Raise InputError unless each payload is of another slot, below 64, with a fingerprint."""
+    slot_ids = {payload.slot_id for payload in bundle.payloads}
+    if len(slot_ids) != len(bundle.payloads):
+        raise InputError(f"bundle {bundle.wal_seq} fills a slot twice")
+    if slot_ids and not 0 <= min(slot_ids) <= max(slot_ids) < SLOTS_MAX:
+        raise InputError(f"bundle {bundle.wal_seq} fills a slot outside 0..{SLOTS_MAX - 1}")
+    for payload in bundle.payloads:
+        if len(payload.fingerprint) != _FINGERPRINT_BYTES:
+            raise InputError(
+                f"bundle {bundle.wal_seq}: a fingerprint has {len(payload.fingerprint)} bytes, "
+                f"not {_FINGERPRINT_BYTES}"
+            )

@@ -1,0 +1,258 @@
+"""Bytes of acks/checkpoint: the state of every subscriber after one record, little-endian.
+
+::
+
+    header (64) | subscriber | subscriber | ... | crc32c
+
+    a subscriber   fixed part (32) | name | segment ... | nack (32) ...
+    a segment      fixed part (16) | run (8) ...
+
+The file is small where acks come in order: a segment is one run then, and one that lies below the
+subscriber's floor is not there at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from quiver.acks.format import Floor, name_fault
+from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
+
+__all__ = [
+    "CHECKPOINT_BYTES_MAX",
+    "CHECKPOINT_LAYOUT",
+    "CHECKPOINT_MAGIC",
+    "CHECKPOINT_VERSION",
+    "NACK_LAYOUT",
+    "RUN_LAYOUT",
+    "SEGMENT_LAYOUT",
+    "SUBSCRIBER_LAYOUT",
+    "Checkpoint",
+    "NackState",
+    "SegmentState",
+    "SubscriberState",
+    "decode_checkpoint",
+    "encode_checkpoint",
+]
+
+CHECKPOINT_MAGIC: Final = b"QUIVER\0C"
+CHECKPOINT_VERSION: Final = 1
+CHECKPOINT_BYTES_MAX: Final = 1 << 28
+
+CHECKPOINT_LAYOUT: Final = struct.Struct("<8sHHIQQQQ16x")
+SUBSCRIBER_LAYOUT: Final = struct.Struct("<HHHHQQII")
+SEGMENT_LAYOUT: Final = struct.Struct("<QII")
+RUN_LAYOUT: Final = struct.Struct("<II")
+NACK_LAYOUT: Final = struct.Struct("<QIIqHHI")
+_CRC: Final = struct.Struct("<I")
+
+_BYTES_MIN: Final = CHECKPOINT_LAYOUT.size + _CRC.size
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentState:
+    """The resolved bundles of one segment as runs (first, count), ascending and apart."""
+
+    segment_seq: int
+    bundle_count: int
+    runs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NackState:
+    """A bundle that was nacked and is still open: deliveries so far, and when the next may be."""
+
+    segment_seq: int
+    bundle_index: int
+    attempt: int
+    not_before_ns: int
+    reason: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberState:
+    """All about one subscriber; every segment below its floor is finished."""
+
+    subscriber_id: int
+    name: str
+    floor_segment_seq: int
+    segments: tuple[SegmentState, ...] = ()
+    nacks: tuple[NackState, ...] = ()
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the records up to and including ``record_seq`` add up to."""
+
+    record_seq: int = 0
+    floor: Floor = field(default_factory=Floor)
+    subscribers: tuple[SubscriberState, ...] = ()
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """Encode a checkpoint; raises InputError if a reader would refuse the result."""
+    fault = _fault(checkpoint)
+    if fault is not None:
+        raise InputError(f"the checkpoint makes no sense: {fault}")
+    try:
+        body = b"".join(_subscriber_parts(checkpoint.subscribers))
+        file_bytes = _BYTES_MIN + len(body)
+        floor = checkpoint.floor
+        head = CHECKPOINT_LAYOUT.pack(
+            CHECKPOINT_MAGIC,
+            CHECKPOINT_VERSION,
+            0,
+            len(checkpoint.subscribers),
+            checkpoint.record_seq,
+            floor.next_segment_seq,
+            floor.next_wal_seq,
+            file_bytes,
+        )
+    except struct.error as error:
+        raise InputError(f"the checkpoint does not fit its format: {error}") from error
+    if file_bytes > CHECKPOINT_BYTES_MAX:
+        raise InputError(
+            f"the checkpoint would have {file_bytes:,} bytes, more than {CHECKPOINT_BYTES_MAX:,}",
+            hint="too many gaps between acks; resolve or drop the oldest bundles",
+        )
+    return head + body + _CRC.pack(crc32c(body, crc32c(head)))
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """Check and read a checkpoint; VersionError if it is of a newer format."""
+    if len(data) < _BYTES_MIN:
+        raise TornEntry("the checkpoint is short", expected=_BYTES_MIN, found=len(data))
+    magic, version, _, subscriber_count, record_seq, segment_seq, wal_seq, file_bytes = (
+        CHECKPOINT_LAYOUT.unpack_from(data)
+    )
+    if magic != CHECKPOINT_MAGIC:
+        raise DamagedEntry("the checkpoint has no magic", expected=CHECKPOINT_MAGIC, found=magic)
+    (stored,) = _CRC.unpack_from(data, len(data) - _CRC.size)
+    actual = crc32c(memoryview(data)[: -_CRC.size])
+    if stored != actual:
+        kind = TornEntry if len(data) < file_bytes else DamagedEntry
+        raise kind(
+            "the checkpoint fails its checksum", expected=f"{stored:08x}", found=f"{actual:08x}"
+        )
+    if version != CHECKPOINT_VERSION:
+        raise VersionError(
+            f"the checkpoint is of format {version}, this program reads {CHECKPOINT_VERSION}",
+            hint="open the store with the version that wrote it, or a newer one",
+        )
+    if file_bytes != len(data):
+        raise DamagedEntry("the checkpoint has another size", expected=file_bytes, found=len(data))
+    cursor = _Cursor(data)
+    subscribers = tuple(_read_subscriber(cursor) for _ in range(subscriber_count))
+    if cursor.left:
+        raise DamagedEntry(
+            "the checkpoint goes on after its last subscriber",
+            offset=cursor.offset,
+            found=cursor.left,
+        )
+    checkpoint = Checkpoint(record_seq, Floor(segment_seq, wal_seq), subscribers)
+    fault = _fault(checkpoint)
+    if fault is not None:
+        raise DamagedEntry(f"the checkpoint makes no sense: {fault}")
+    return checkpoint
+
+
+class _Cursor:
+    """Takes one thing after the other and never past the checksum."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._stop = len(data) - _CRC.size
+        self.offset = CHECKPOINT_LAYOUT.size
+
+    @property
+    def left(self) -> int:
+        return self._stop - self.offset
+
+    def take(self, length: int) -> bytes:
+        if length > self.left:
+            raise DamagedEntry(
+                "the checkpoint has fewer bytes than it says",
+                offset=self.offset,
+                expected=length,
+                found=self.left,
+            )
+        start, self.offset = self.offset, self.offset + length
+        return self._data[start : self.offset]
+
+    def take_all(self, layout: struct.Struct, count: int) -> Iterator[tuple[Any, ...]]:
+        return layout.iter_unpack(self.take(layout.size * count))
+
+
+def _read_subscriber(cursor: _Cursor) -> SubscriberState:
+    fixed = SUBSCRIBER_LAYOUT.unpack(cursor.take(SUBSCRIBER_LAYOUT.size))
+    subscriber_id, _, name_bytes, _, floor, lease, segment_count, nack_count = fixed
+    name = cursor.take(name_bytes).decode("latin-1")
+    segments = []
+    for _ in range(segment_count):
+        seq, bundle_count, run_count = SEGMENT_LAYOUT.unpack(cursor.take(SEGMENT_LAYOUT.size))
+        runs = tuple((first, count) for first, count in cursor.take_all(RUN_LAYOUT, run_count))
+        segments.append(SegmentState(seq, bundle_count, runs))
+    nacks = tuple(NackState(*values[:5]) for values in cursor.take_all(NACK_LAYOUT, nack_count))
+    return SubscriberState(subscriber_id, name, floor, tuple(segments), nacks, lease)
+
+
+def _subscriber_parts(subscribers: Iterable[SubscriberState]) -> Iterator[bytes]:
+    for state in subscribers:
+        name = state.name.encode("ascii")
+        sizes = len(state.segments), len(state.nacks)
+        floor = state.floor_segment_seq
+        yield SUBSCRIBER_LAYOUT.pack(
+            state.subscriber_id, 0, len(name), 0, floor, state.lease, *sizes
+        )
+        yield name
+        for segment in state.segments:
+            count = segment.bundle_count
+            yield SEGMENT_LAYOUT.pack(segment.segment_seq, count, len(segment.runs))
+            for run in segment.runs:
+                yield RUN_LAYOUT.pack(*run)
+        for nack in state.nacks:
+            place = nack.segment_seq, nack.bundle_index
+            yield NACK_LAYOUT.pack(*place, nack.attempt, nack.not_before_ns, nack.reason, 0, 0)
+
+
+def _fault(checkpoint: Checkpoint) -> str | None:
+    """Say what a reader could not make sense of: the writer refuses it as the reader does."""
+    if not _ascending(state.subscriber_id for state in checkpoint.subscribers):
+        return "subscriber ids do not ascend"
+    names = {state.name for state in checkpoint.subscribers}
+    if len(names) != len(checkpoint.subscribers):
+        return "two subscribers share a name"
+    for state in checkpoint.subscribers:
+        fault = name_fault(state.name) or _state_fault(state)
+        if fault is not None:
+            return f"subscriber {state.subscriber_id}: {fault}"
+    return None
+
+
+def _state_fault(state: SubscriberState) -> str | None:
+    if not _ascending(segment.segment_seq for segment in state.segments):
+        return "segments do not ascend"
+    if not _ascending((nack.segment_seq, nack.bundle_index) for nack in state.nacks):
+        return "nacks do not ascend"
+    for segment in state.segments:
+        end = -1
+        for first, count in segment.runs:
+            if first <= end or count < 1 or first + count > segment.bundle_count:
+                return f"segment {segment.segment_seq} has no run {first} to {first + count}"
+            end = first + count
+    return None
+
+
+def _ascending(values: Iterable[Any]) -> bool:
+    before = None
+    for value in values:
+        if before is not None and value <= before:
+            return False
+        before = value
+    return True

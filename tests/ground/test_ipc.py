@@ -1,0 +1,217 @@
+"""Bytes become Arrow data only through full validation; hostile ones become DamagedEntry."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from quiver.config import LimitsConfig
+from quiver.errors import DamagedEntry, InputError
+from quiver.ipc import ArrowFile, check_schema, decode_stream, encode_file, encode_stream
+
+MUTANTS = 300
+
+
+def zoo() -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "n": pa.array([1, None, 3]),
+            "s": ["a", None, "a longer text that is no inline view"],
+            "v": pa.array(["x", "y" * 20, None], pa.string_view()),
+            "d": pa.array(["on", "off", "on"]).dictionary_encode(),
+            "l": pa.array([[1], [], None], pa.list_(pa.int32())),
+            "m": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+            "t": pa.array([{"f": ["deep"]}, None, {"f": None}]),
+        }
+    )
+
+
+def test_a_batch_survives_the_round_trip_and_lies_in_the_bytes_given() -> None:
+    batch = zoo()
+    data = encode_stream(batch)
+    decoded = decode_stream(data, rows=3)
+    assert decoded.equals(batch)
+    values = decoded["n"].buffers()[1]
+    assert data.address <= values.address < data.address + data.size
+
+
+def test_equal_batches_give_equal_bytes() -> None:
+    assert encode_stream(zoo()).equals(encode_stream(zoo()))
+
+
+@pytest.mark.parametrize("shift", range(1, 8))
+def test_bytes_at_any_alignment_decode(shift: int) -> None:
+    data = bytes(shift) + encode_stream(zoo()).to_pybytes()
+    assert decode_stream(memoryview(data)[shift:]).equals(zoo())
+
+
+def stream_of(*batches: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, zoo().schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    "data, wanted",
+    [
+        (b"", "cannot be read"),
+        (b"\0" * 64, "cannot be read|no batch"),
+        (b"\xff" * 64, "cannot be read"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\x7f", "cannot be read"),
+        (stream_of(), "holds no batch"),
+        (stream_of(zoo(), zoo()), "more than one batch"),
+        (encode_file(zoo().schema, [zoo()]).to_pybytes(), "cannot be read"),
+        (encode_stream(zoo()).to_pybytes()[:-200], "cannot be read"),
+    ],
+    ids=["empty", "zeros", "ones", "lie", "no batch", "two", "file", "cut"],
+)
+def test_bytes_that_are_no_stream_of_one_batch_are_damage(data: bytes, wanted: str) -> None:
+    with pytest.raises(DamagedEntry, match=wanted):
+        decode_stream(data)
+
+
+def test_another_number_of_rows_than_promised_is_damage() -> None:
+    with pytest.raises(DamagedEntry, match="expected 4, found 3"):
+        decode_stream(encode_stream(zoo()), rows=4)
+
+
+def test_a_row_bomb_is_refused_by_the_limit() -> None:
+    small = encode_stream(pa.record_batch({"n": pa.nulls(1)})).to_pybytes()
+    bomb = pa.RecordBatch.from_arrays([pa.nulls(2**31 - 1)], ["n"])
+    data = encode_stream(bomb)
+    assert data.size < 2 * len(small)
+    with pytest.raises(DamagedEntry, match="at most 100000000, found 2147483647"):
+        decode_stream(data)
+
+
+def test_schemas_beyond_the_limits_are_damage_when_read_and_bad_input_when_written() -> None:
+    wide = pa.record_batch({f"c{i}": [1] for i in range(20)})
+    limits = LimitsConfig(columns=19)
+    with pytest.raises(InputError, match=r"limits\.columns"):
+        check_schema(wide.schema, limits)
+    with pytest.raises(DamagedEntry, match=r"an Arrow stream is refused: .* more than 19 columns"):
+        decode_stream(encode_stream(wide), limits=limits)
+    with pytest.raises(DamagedEntry, match="an Arrow file is refused"):
+        ArrowFile(encode_file(wide.schema, [wide]), limits=limits)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_(pa.list_(pa.int8())),
+        pa.large_list(pa.list_(pa.int8())),
+        pa.list_view(pa.list_(pa.int8())),
+        pa.list_(pa.list_(pa.int8()), 2),
+        pa.struct([("a", pa.struct([("b", pa.int8())]))]),
+        pa.map_(pa.string(), pa.int8()),
+        pa.dictionary(pa.int8(), pa.list_(pa.int8())),
+        pa.run_end_encoded(pa.int32(), pa.list_(pa.int8())),
+        pa.sparse_union([pa.field("a", pa.list_(pa.int8()))]),
+        pa.list_(pa.bool8()),
+    ],
+    ids=str,
+)
+def test_every_kind_of_nesting_counts_as_depth(kind: pa.DataType) -> None:
+    schema = pa.schema([("c", kind)])
+    check_schema(schema, LimitsConfig(nesting=3))
+    with pytest.raises(InputError, match="deeper than 2 levels"):
+        check_schema(schema, LimitsConfig(nesting=2))
+
+
+def test_a_file_is_read_chunk_by_chunk() -> None:
+    chunks = [zoo(), zoo().slice(0, 0), zoo().slice(1, 1)]
+    file = ArrowFile(encode_file(zoo().schema, [chunks[0], chunks[0].slice(1, 1)]))
+    assert file.chunk_count == 2
+    assert file.chunk(1).equals(chunks[2])
+    assert [chunk.num_rows for chunk in file.chunks()] == [3, 1]
+    for index in (-1, 2):
+        with pytest.raises(DamagedEntry, match="a chunk is out of range: expected below 2"):
+            file.chunk(index)
+
+
+def test_bytes_that_are_no_file_are_damage() -> None:
+    good = encode_file(zoo().schema, [zoo()]).to_pybytes()
+    for data in (b"", good[:-1], good[100:], b"ARROW1" * 50, encode_stream(zoo())):
+        with pytest.raises(DamagedEntry, match="cannot be read"):
+            list(ArrowFile(data).chunks())
+
+
+def mutants(data: bytes, count: int) -> list[bytes]:
+    """Bit flips, special bytes, and extremes of 32 and 64 bits at aligned places."""
+    rng = random.Random(1)
+    found = []
+    for _ in range(count):
+        changed = bytearray(data)
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(changed) - 8)
+            kind = rng.randrange(4)
+            if kind == 0:
+                changed[place] ^= 1 << rng.randrange(8)
+            elif kind == 1:
+                changed[place] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
+            else:
+                size = 4 if kind == 2 else 8
+                place -= place % size
+                value = rng.choice([0, 1, -1, 2 ** (8 * size - 1) - 1, -(2 ** (8 * size - 1))])
+                changed[place : place + size] = value.to_bytes(size, "little", signed=True)
+        found.append(bytes(changed))
+    return found
+
+
+def read_all(stream: list[bytes], file: list[bytes]) -> int:
+    """Decode each mutant and touch every value; give 0 if each was read or refused as damage."""
+    for data in stream:
+        try:
+            decode_stream(data).to_pylist()
+        except DamagedEntry:
+            continue
+    for data in file:
+        try:
+            for chunk in ArrowFile(data).chunks():
+                chunk.to_pylist()
+        except DamagedEntry:
+            continue
+    return 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # The child only reads and ends.
+def test_hostile_bytes_are_read_or_refused_and_never_kill_the_process() -> None:
+    stream = mutants(encode_stream(zoo()).to_pybytes(), MUTANTS)
+    file = mutants(encode_file(zoo().schema, [zoo()]).to_pybytes(), MUTANTS)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = read_all(stream, file)
+        except BaseException as error:  # noqa: BLE001
+            sys.__stderr__.write(f"{type(error).__name__}: {error}\n")
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    killed = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else None
+    assert killed is None
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_column_names_that_are_no_text_are_damage_and_bad_input() -> None:
+    data = encode_stream(pa.record_batch({"name": [1]})).to_pybytes()
+    assert data.count(b"name") == 1
+    with pytest.raises(DamagedEntry, match="cannot be read: 'utf-8'"):
+        decode_stream(data.replace(b"name", b"n\xffme"))
+    inner = encode_stream(pa.record_batch({"s": [{"name": 1}]})).to_pybytes()
+    with pytest.raises(DamagedEntry, match="cannot be read: 'utf-8'"):
+        decode_stream(inner.replace(b"name", b"n\xffme"))
+
+
+def test_extension_types_come_back_as_they_are() -> None:
+    tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((2, 3), np.float32))
+    batch = pa.RecordBatch.from_arrays([tensor], ["t"])
+    assert decode_stream(encode_stream(batch)).schema.equals(batch.schema)

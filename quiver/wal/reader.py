@@ -197,7 +197,9 @@ def _next_entry(data: _Bytes, offset: int, last_seq: int) -> int:
     while offset + _FRAME_MIN <= data.size:
         view, inside = data.view(offset, min(_SEARCH, data.size - offset))
         window = np.frombuffer(view[inside : inside + _SEARCH], np.uint8)
-        for candidate in _plausible(window, data.size - offset, data.limit, last_seq):
+        for candidate in _plausible(
+            window, rest=data.size - offset, limit=data.limit, last_seq=last_seq
+        ):
             at = offset + int(candidate)
             if _good(data, at, last_seq):
                 return at
@@ -226,7 +228,7 @@ def _good(data: _Bytes, offset: int, last_seq: int) -> bool:
 
 
 def _plausible(
-    window: np.ndarray[tuple[int], np.dtype[np.uint8]], rest: int, limit: int, last_seq: int
+    window: np.ndarray[tuple[int], np.dtype[np.uint8]], *, rest: int, limit: int, last_seq: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Places in a window where length, type and sequence could be those of an entry."""
     count = len(window) - HEAD.size - 4 + 1

@@ -115,7 +115,7 @@ class Replay:
                 start = HEADER_BYTES
                 if generation == self._start.generation:
                     start = self._start.offset
-                for bundle, end in self._walk(file, generation, start, last_seq):
+                for bundle, end in self._walk(file, generation, start=start, last_seq=last_seq):
                     last_seq = bundle.wal_seq
                     self.last_seq = max(self.last_seq, last_seq)
                     if self._covered is not None and last_seq <= self._covered:
@@ -128,11 +128,12 @@ class Replay:
     def _check_header(self, file: File, generation: int) -> None:
         error = decode_header(file.read(0, HEADER_BYTES), self._digest)
         if error is not None:
-            self._set_aside(file, generation, 0, min(HEADER_BYTES, file.size()), error)
+            head = BadRegion(0, min(HEADER_BYTES, file.size()), error)
+            self._set_aside(file, generation, head)
             self._retire_active |= generation == self._active
 
     def _walk(
-        self, file: File, generation: int, start: int, last_seq: int
+        self, file: File, generation: int, *, start: int, last_seq: int
     ) -> Iterator[tuple[EncodedBundle, int]]:
         is_active = generation == self._active
         items = walk(
@@ -145,24 +146,29 @@ class Replay:
                 if item.frame.entry_type == BUNDLE:
                     yield decode_bundle(item.frame), item.end
             elif isinstance(item, BadRegion):
-                self._set_aside(file, generation, item.offset, item.end, item.error)
+                self._set_aside(file, generation, item)
             elif is_active:
                 self._tail = item
                 if item.error is not None and not item.is_torn:
-                    self._set_aside(file, generation, item.offset, item.end, item.error)
+                    region = BadRegion(item.offset, item.end, item.error)
+                    self._set_aside(file, generation, region)
                 elif item.error is not None:
                     self.torn = item.error.at(self._disk.locate(file.path))
 
-    def _set_aside(
-        self, file: File, generation: int, offset: int, end: int, error: DamageError
-    ) -> None:
-        named = error.at(self._disk.locate(file.path))
-        if end > offset:
-            name = f"wal-{generation}-{offset}.bin"
+    def _set_aside(self, file: File, generation: int, region: BadRegion) -> None:
+        """Copy a region to quarantine, if there is anything in it, and report it."""
+        error = region.error.at(self._disk.locate(file.path))
+        if region.end > region.offset:
             copy_range(
-                self._disk, self._quarantine, name, file=file, offset=offset, end=end, error=named
+                self._disk,
+                self._quarantine,
+                f"wal-{generation}-{region.offset}.bin",
+                file=file,
+                offset=region.offset,
+                end=region.end,
+                error=error,
             )
-        self.damage.append(named)
+        self.damage.append(error)
 
     def finish(self, config: WalConfig) -> Log:
         """Cut what was never finished, open the active file and give the log, ready to append."""

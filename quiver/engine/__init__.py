@@ -1,0 +1,71 @@
+"""The corridor: the only room that knows more than one station.
+
+================  =====================================================================
+``store``         ``Store``, what users hold
+``core``          the open parts of one core directory
+``recovery``      open one, whatever way the last writer ended
+``ingest``        append and finalize
+``delivery``      claim, ack, nack, defer
+``outcomes``      ack.log to and from the registry
+``space``         evict, drop, refuse: what retention decided
+``maintenance``   one tick of upkeep, and the last
+``worker``        the thread that ticks
+================  =====================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from quiver.clock import Clock, SystemClock
+from quiver.config import Config
+from quiver.disk import Disk, LocalDisk
+from quiver.engine.core import RecoveryReport
+from quiver.engine.receipt import Receipt
+from quiver.engine.recovery import open_core
+from quiver.engine.store import Store, StoreInfo
+from quiver.engine.subscription import Subscription
+from quiver.errors import InputError
+from quiver.slots import Slot, SlotTable
+
+CORES_MAX = 1024
+
+__all__ = ["Receipt", "RecoveryReport", "Store", "StoreInfo", "Subscription", "open"]
+
+
+def open(  # noqa: A001
+    path: str | os.PathLike[str],
+    *,
+    slots: SlotTable | Mapping[str, int] | Iterable[str | Slot] | None = None,
+    config: Config | Mapping[str, Any] | None = None,
+    core: int = 0,
+    clock: Clock | None = None,
+    disk: Disk | None = None,
+    worker: bool = True,
+) -> Store:
+    """Open the store in folder ``path`` for writing, recover it, and give it.
+
+    ``slots`` names the payloads of a bundle, in order; needed to create a store, and checked if it
+    exists. ``config`` is a Config or a mapping of its sections. One process may write a core
+    at a time. ``disk`` and ``clock`` replace the operating system's, for tests; with
+    ``worker=False`` the store has no thread and the caller calls ``maintain``.
+
+    Raises MissingError if there is no store and no ``slots``, VersionError for other slots or a
+    newer format, LockedError if it is being written, InputError for unusable arguments.
+    """
+    if isinstance(core, bool) or not isinstance(core, int) or not 0 <= core < CORES_MAX:
+        raise InputError(f"core: {core!r} is not a whole number from 0 to {CORES_MAX - 1}")
+    table = None if slots is None else SlotTable.of(slots)
+    settings = Config.of(config)
+    if disk is None:
+        disk = LocalDisk(path, create=table is not None)
+    opened = open_core(
+        disk,
+        core,
+        slots=table,
+        config=settings,
+        clock=clock if clock is not None else SystemClock(),
+    )
+    return Store(opened, worker=worker)

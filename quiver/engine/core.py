@@ -1,0 +1,121 @@
+"""Everything that one per-core writer holds while it is open, and the few acts they all need.
+
+The parts know nothing of each other; the functions of this room, one module per act, move data
+between them. All of them are called with ``Core.lock`` held, by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from quiver.acks import AckLog
+from quiver.clock import Clock
+from quiver.config import Config
+from quiver.disk import Disk, Lock
+from quiver.errors import DamageError, PoisonedError, QuiverError
+from quiver.manifest import StoreManifest
+from quiver.metrics import Metrics
+from quiver.retention import SegmentUse, Usage
+from quiver.segment import Catalog, OpenSegment, SegmentReader
+from quiver.subscriber import Claim, Registry
+from quiver.wal import Log, Place
+
+__all__ = ["Core", "RecoveryReport", "core_folder"]
+
+
+def core_folder(number: int) -> str:
+    """Name of the folder of one core."""
+    return f"core_{number}"
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening the store found and did."""
+
+    replayed_bundles: int = 0
+    """Bundles brought back from the WAL: they were in no segment yet."""
+    skipped_bundles: int = 0
+    """Bundles in the WAL that a segment held already."""
+    torn_tail: DamageError | None = None
+    """What a crash left behind the last entry; it was cut off."""
+    damage: list[DamageError] = field(default_factory=list)
+    """Everything damaged that was found; copies are in quarantine."""
+
+
+@dataclass(slots=True)
+class Core:
+    """The open parts of one core directory."""
+
+    disk: Disk
+    folder: str
+    number: int
+    manifest: StoreManifest
+    config: Config
+    clock: Clock
+    held: Lock
+    catalog: Catalog
+    acks: AckLog
+    registry: Registry
+    open_segment: OpenSegment
+    metrics: Metrics
+    next_segment_seq: int
+    next_wal_seq: int
+    covered_wal_seq: int
+    """Highest wal_seq that a durable segment holds or held; -1 if there was none."""
+    log: Log = field(init=False)
+    """The WAL; there only once its replay is over."""
+    open_end: Place = field(default=Place(0, 0))
+    """The place in the WAL behind the last bundle that joined the open segment."""
+    report: RecoveryReport = field(default_factory=RecoveryReport)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    changed: threading.Condition = field(init=False)
+    readers: dict[int, SegmentReader] = field(default_factory=dict)
+    damaged_segments: set[int] = field(default_factory=set)
+    forgotten: deque[Claim] = field(default_factory=deque)
+    """Claims whose handles were collected without an outcome; a deque needs no lock."""
+    acks_unsynced: bool = False
+    fault: QuiverError | None = None
+    finalize_failure: QuiverError | None = None
+
+    def __post_init__(self) -> None:
+        """Tie the condition that waiting subscribers sleep on to the lock."""
+        self.changed = threading.Condition(self.lock)
+
+    def path(self, *names: str) -> str:
+        """Give the path of something in this core's folder."""
+        return "/".join((self.folder, *names))
+
+    def check(self) -> None:
+        """Raise PoisonedError if an earlier act left the state of the disk unknown."""
+        if self.fault is not None:
+            raise PoisonedError(
+                f"the store stopped after a failed write: {self.fault}",
+                hint="close it and open it again: recovery finds out what survived",
+            ) from self.fault
+
+    def usage(self) -> Usage:
+        """Count what this core takes on the disk."""
+        segments = tuple(
+            SegmentUse(
+                info.segment_seq,
+                info.file_bytes,
+                finished=self.registry.finished(info.segment_seq),
+                claimed=self.registry.claimed(info.segment_seq),
+            )
+            for info in self.catalog
+        )
+        return Usage(
+            wal_bytes=self.log.live_bytes,
+            acks_bytes=self.acks.file_bytes,
+            segments=segments,
+            quarantine_bytes=self.quarantine_bytes(),
+        )
+
+    def quarantine_bytes(self) -> int:
+        """Count the bytes that recovery set aside."""
+        folder = self.path("quarantine")
+        if self.disk.stat(folder) is None:
+            return 0
+        return sum(entry.size for entry in self.disk.list_dir(folder))

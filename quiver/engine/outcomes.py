@@ -1,0 +1,115 @@
+"""What subscribers did, between ack.log and the registry: replay at a start, checkpoint later."""
+
+from __future__ import annotations
+
+from quiver.acks import (
+    Ack,
+    AckLog,
+    Checkpoint,
+    Dropped,
+    Floor,
+    Nack,
+    NackState,
+    Record,
+    Register,
+    SegmentState,
+    SubscriberState,
+    Unregister,
+)
+from quiver.acks import Replay as AckReplay
+from quiver.disk import Disk
+from quiver.engine.core import Core, RecoveryReport
+from quiver.segment import Catalog
+from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
+
+__all__ = ["checkpoint", "open_outcomes"]
+
+
+def open_outcomes(
+    disk: Disk, folder: str, *, catalog: Catalog, report: RecoveryReport
+) -> tuple[AckLog, Floor, Registry]:
+    """Open ack.log and bring every subscriber to where it was, over the segments that are there."""
+    acks, replay = AckLog.open(disk, f"{folder}/acks", f"{folder}/quarantine")
+    report.damage += replay.damage
+    registry = Registry()
+    start = replay.checkpoint or Checkpoint()
+    segments = {info.segment_seq: info.bundle_count for info in catalog}
+    registry.restore([_snapshot(state) for state in start.subscribers], segments)
+    floor = start.floor
+    for record in replay.records:
+        if isinstance(record, Floor):
+            floor = Floor(
+                max(floor.next_segment_seq, record.next_segment_seq),
+                max(floor.next_wal_seq, record.next_wal_seq),
+            )
+        else:
+            _apply(registry, record)
+    return acks, _above(floor, replay), registry
+
+
+def _above(floor: Floor, replay: AckReplay) -> Floor:
+    """Raise the floor above every segment that an outcome speaks of, whether it is there or not."""
+    seen = [
+        record.segment_seq for record in replay.records if isinstance(record, (Ack, Dropped, Nack))
+    ]
+    if replay.checkpoint is not None:
+        for state in replay.checkpoint.subscribers:
+            seen += [segment.segment_seq for segment in state.segments]
+            seen.append(state.floor_segment_seq - 1)
+    return Floor(max(floor.next_segment_seq, max(seen, default=-1) + 1), floor.next_wal_seq)
+
+
+def _apply(registry: Registry, record: Record) -> None:
+    """Apply one record. What it speaks of may be gone meanwhile; then nothing happens."""
+    if isinstance(record, Register):
+        registry.replay_register(
+            record.subscriber_id, record.name, start_segment_seq=record.start_segment_seq
+        )
+    elif isinstance(record, Unregister):
+        registry.replay_unregister(record.subscriber_id)
+    elif isinstance(record, Nack):
+        nack = NackSnapshot(
+            record.segment_seq, record.bundle_index, record.attempt, record.not_before_ns
+        )
+        registry.replay_nack(record.subscriber_id, nack)
+    elif isinstance(record, (Ack, Dropped)):
+        registry.replay_resolved(
+            record.subscriber_id,
+            record.segment_seq,
+            record.bundle_first,
+            count=record.bundle_count,
+        )
+
+
+def checkpoint(core: Core) -> None:
+    """Write what every subscriber did as a snapshot and start ack.log afresh."""
+    subscribers = tuple(_state(snapshot) for snapshot in core.registry.snapshot())
+    floor = Floor(core.next_segment_seq, core.covered_wal_seq + 1)
+    core.acks.checkpoint(Checkpoint(core.acks.record_seq, floor, subscribers))
+    core.acks_unsynced = False
+
+
+def _snapshot(state: SubscriberState) -> SubscriberSnapshot:
+    return SubscriberSnapshot(
+        state.subscriber_id,
+        state.name,
+        state.floor_segment_seq,
+        tuple(SegmentSnapshot(s.segment_seq, s.bundle_count, s.runs) for s in state.segments),
+        tuple(
+            NackSnapshot(n.segment_seq, n.bundle_index, n.attempt, n.not_before_ns)
+            for n in state.nacks
+        ),
+    )
+
+
+def _state(snapshot: SubscriberSnapshot) -> SubscriberState:
+    return SubscriberState(
+        snapshot.subscriber_id,
+        snapshot.name,
+        snapshot.floor,
+        tuple(SegmentState(s.segment_seq, s.bundle_count, s.runs) for s in snapshot.segments),
+        tuple(
+            NackState(n.segment_seq, n.bundle_index, n.attempt, n.not_before_ns)
+            for n in snapshot.nacks
+        ),
+    )

@@ -1,0 +1,37 @@
+"""Bundles that tell themselves apart, and a way to let a store go; for several test folders."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import quiver
+
+SLOTS = ["events", "notes"]
+
+
+def abandon(store: quiver.Store) -> None:
+    """Let a store go as kill -9 does: files stay as they are, the lock is free."""
+    store._core.held.release()
+    store._closed = True
+
+
+def bundle(number: int) -> dict[str, pa.RecordBatch]:
+    events = pa.record_batch({"n": pa.array([number, None], pa.int64())})
+    if number % 2:
+        return {"events": events}
+    return {"events": events, "notes": pa.record_batch({"s": [f"note {number}"]})}
+
+
+def numbers(store: quiver.Store, subscriber: str = "reader") -> list[int]:
+    """Take everything there is, check each bundle, and ack it."""
+    subscription = store.subscribe(subscriber)
+    found = []
+    while (handle := subscription.poll()) is not None:
+        with handle:
+            number = handle["events"].column("n")[0].as_py()
+            expected = bundle(number)
+            assert {name: batch.to_pylist() for name, batch in handle.items()} == {
+                name: batch.to_pylist() for name, batch in expected.items()
+            }
+            found.append(number)
+    return found

@@ -1,0 +1,77 @@
+"""Cast a batch to the representative schema of its slot: exactly, or not at all.
+
+Only casts to a wider type of the lattice in ``quiver.promote`` are done. Where types are equal no
+byte is copied.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from quiver.errors import InputError
+from quiver.promote import common_type
+from quiver.scan.nested import Array, Conversion, DataType, convert
+
+__all__ = ["CAST_FAULTS", "conform"]
+
+CAST_FAULTS: Final = (pa.ArrowException, OverflowError)
+"""What pyarrow raises when a value does not fit its new type, or when it knows no such cast."""
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Give the rows of ``batch`` under ``schema``: its columns, in its order, of its types.
+
+    A column that the batch lacks is null; one that the schema lacks is left out. Raises InputError
+    that names the column if its type is no narrower form of the wanted one, if a value cannot be
+    kept exactly, or if a column that must not be null is.
+    """
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    if not len(schema):
+        return batch.select([])
+    arrays = [_column(batch, field) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _column(batch: pa.RecordBatch, field: DataType) -> Array:
+    index = batch.schema.get_field_index(field.name)
+    if index < 0:
+        if field.name in batch.schema.names:
+            raise InputError(f"column {field.name!r} appears twice in a batch")
+        array: Array = pa.nulls(batch.num_rows, field.type)
+    else:
+        array = _widen(batch.column(index), field)
+    if array.null_count and not field.nullable:
+        raise InputError(f"column {field.name!r} has nulls where the schema allows none")
+    return array
+
+
+def _widen(array: Array, field: DataType) -> Array:
+    if array.type.equals(field.type):
+        return array
+    joined = common_type(field.type, array.type)
+    if joined is None or not joined.equals(field.type):
+        raise InputError(f"column {field.name!r} is {array.type}, which {field.type} does not hold")
+    try:
+        return convert(array, field.type, _EXACT)
+    except CAST_FAULTS as error:
+        raise InputError(
+            f"column {field.name!r}: {array.type} cannot become {field.type} exactly: {error}",
+            hint="its types drifted apart; leave the column out, or read the segments one by one",
+        ) from error
+
+
+def _cast_exactly(array: Array, kind: DataType) -> Array:
+    wider = array.cast(kind)
+    # Arrow checks that an integer survives as a float, but lets decimals be rounded.
+    if kinds.is_decimal(array.type) and kinds.is_floating(kind):
+        back = wider.cast(array.type)
+        if not back.equals(array):
+            raise pa.ArrowInvalid("a value has more digits than a float keeps")
+    return wider
+
+
+_EXACT: Final = Conversion(_cast_exactly)

@@ -1,0 +1,131 @@
+"""Take a column of nested type apart, convert its leaves, and put it together again.
+
+Arrow's own cast does not know every pair of nested types that drift brings up: structs with other
+children, lists of such, views, fixed sizes. What is done with a leaf is the caller's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+__all__ = ["Array", "Conversion", "DataType", "convert"]
+
+Array: TypeAlias = Any
+DataType: TypeAlias = Any
+"""Arrow's own; its stubs know them only as generics of the values inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What happens to the leaves: ``leaf`` turns an array of one childless type into another's.
+
+    ``changes`` says of a type that its values change even where source and target are the same.
+    """
+
+    leaf: Callable[[Array, DataType], Array]
+    changes: Callable[[DataType], bool] = lambda _kind: False
+
+
+_OFFSET_MAX: Final = (1 << 31) - 1
+
+
+def convert(array: Array, kind: DataType, how: Conversion) -> Array:
+    """Give ``array`` as ``kind``; dictionaries, run-ends and extensions are taken off on the way.
+
+    Children that are missing become null. Where types are equal the array comes back as it is,
+    unless ``how`` changes it. Raises what the leaf's conversion raises, and ArrowException.
+    """
+    if array.type.equals(kind) and not _changes(kind, how):
+        return array
+    if kinds.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if isinstance(kind, pa.DictionaryType) and isinstance(array.type, pa.DictionaryType):
+        return _convert_dictionary(array, kind, how)
+    plain = _decode(array)
+    if plain is not array:
+        return convert(plain, kind, how)
+    if kinds.is_struct(kind) and kinds.is_struct(array.type):
+        return _convert_struct(array, kind, how)
+    if kinds.is_map(kind):
+        return _convert_map(array, kind, how)
+    if kinds.is_fixed_size_list(kind):
+        return _convert_fixed_list(array, kind, how)
+    if kinds.is_list(kind) or kinds.is_large_list(kind):
+        return _convert_list(array, kind, how)
+    return how.leaf(array, kind)
+
+
+def _changes(kind: DataType, how: Conversion) -> bool:
+    if kind.num_fields:
+        return any(_changes(kind.field(index).type, how) for index in range(kind.num_fields))
+    return how.changes(kind)
+
+
+def _decode(array: Array) -> Array:
+    while True:
+        if isinstance(array, pa.DictionaryArray):
+            array = array.dictionary_decode()
+        elif isinstance(array, pa.RunEndEncodedArray):
+            array = pc.call_function("run_end_decode", [array])
+        elif isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        else:
+            return array
+
+
+def _convert_dictionary(array: Array, kind: DataType, how: Conversion) -> Array:
+    values = convert(array.dictionary, kind.value_type, how)
+    indices = array.indices.cast(kind.index_type)
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered, safe=False)
+
+
+def _convert_struct(array: Array, kind: DataType, how: Conversion) -> Array:
+    children = []
+    for field in kind:
+        index = array.type.get_field_index(field.name)
+        if index < 0:
+            children.append(pa.nulls(len(array), field.type))
+        else:
+            children.append(convert(array.field(index), field.type, how))
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=_mask(array))
+
+
+def _convert_map(array: Array, kind: DataType, how: Conversion) -> Array:
+    offsets = array.offsets
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    keys = convert(array.keys[first:last], kind.key_type, how)
+    items = convert(array.items[first:last], kind.item_type, how)
+    offsets = pc.subtract(offsets, offsets[0])
+    return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=_mask(array))
+
+
+def _convert_fixed_list(array: Array, kind: DataType, how: Conversion) -> Array:
+    size = kind.list_size
+    values = array.values[array.offset * size : (array.offset + len(array)) * size]
+    child = convert(values, kind.value_type, how)
+    return pa.FixedSizeListArray.from_arrays(child, type=kind, mask=_mask(array))
+
+
+def _convert_list(array: Array, kind: DataType, how: Conversion) -> Array:
+    """Make offsets afresh, so that slices, views and fixed sizes need no case of their own."""
+    child = convert(array.flatten(), kind.value_type, how)
+    lengths: Array = pc.list_value_length(array)
+    lengths = pc.fill_null(lengths, 0).cast(pa.int64())
+    zero: Array = pa.array([0], pa.int64())
+    offsets: Array = pa.concat_arrays([zero, pc.cumulative_sum(lengths)])
+    large = kinds.is_large_list(kind)
+    if not large and len(child) > _OFFSET_MAX:
+        raise pa.ArrowInvalid(f"{len(child):,} list elements do not fit into one batch")
+    maker: Any = pa.LargeListArray if large else pa.ListArray
+    offsets = offsets if large else offsets.cast(pa.int32())
+    return maker.from_arrays(offsets, child, type=kind, mask=_mask(array))
+
+
+def _mask(array: Array) -> Array:
+    return array.is_null() if array.null_count else None

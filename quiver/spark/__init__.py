@@ -1,0 +1,26 @@
+"""Read a store with Spark. Needs ``pip install 'quiver-store[spark]'``, which brings a Java along.
+
+===============  ================================================================
+``session``      a local Spark session that works out of the box
+``java``         which Java it runs on
+``datasource``   ``spark.read.format("quiver")``: options, snapshot, reading
+``partitions``   what each task reads
+``schema``       Arrow types and values to Spark's
+``batch``        batches of the size that Spark likes
+``discovery``    what lets Spark find the source by itself
+===============  ================================================================
+"""
+
+from __future__ import annotations
+
+try:
+    import pyspark  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "quiver.spark needs PySpark: pip install 'quiver-store[spark]'", name="pyspark"
+    ) from error
+
+from quiver.spark.datasource import QuiverDataSource
+from quiver.spark.session import session
+
+__all__ = ["QuiverDataSource", "session"]

@@ -1,0 +1,51 @@
+"""What a session changes in the environment while it starts, and what it leaves alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from quiver.spark.session import _environment, _variables
+
+
+def _java(home: Path, modules: str) -> str:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (home / "release").write_text(f'JAVA_VERSION="21.0.1"\nMODULES="{modules}"\n')
+    return str(home)
+
+
+def test_spark_is_told_which_python_which_address_and_which_java(tmp_path) -> None:
+    home = _java(tmp_path / "jdk", "java.base jdk.incubator.vector")
+    assert _variables({"JAVA_HOME": home}) == {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "JAVA_HOME": home,
+    }
+
+
+def test_what_is_set_already_is_honoured(tmp_path) -> None:
+    home = _java(tmp_path / "jdk", "java.base jdk.incubator.vector")
+    given = {"JAVA_HOME": home, "PYSPARK_PYTHON": "/opt/python", "SPARK_LOCAL_IP": "10.0.0.1"}
+    assert _variables(given) == given
+
+
+def test_a_slim_java_is_started_through_its_launcher(tmp_path) -> None:
+    home = _java(tmp_path / "jdk", "java.base")
+    cache = tmp_path / "cache"
+    found = _variables({"JAVA_HOME": home, "XDG_CACHE_HOME": str(cache)})["JAVA_HOME"]
+    assert found.startswith(f"{cache}/quiver/java-")
+    assert f"exec {home}/bin/java" in Path(found, "bin", "java").read_text()
+
+
+def test_the_environment_is_as_it_was_even_after_an_error() -> None:
+    environment = {"JAVA_HOME": "old", "OTHER": "x"}
+    variables = {"JAVA_HOME": "new", "SPARK_LOCAL_IP": "127.0.0.1"}
+    with pytest.raises(RuntimeError), _environment(environment, variables):
+        assert environment == {"OTHER": "x", **variables}
+        raise RuntimeError
+    assert environment == {"JAVA_HOME": "old", "OTHER": "x"}

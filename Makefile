@@ -1,0 +1,60 @@
+# Everything runs from .venv, which `make setup` fills from requirements.lock and nothing else.
+
+PYTHON ?= python3
+JOBS ?= 2
+CRASH_IMAGES ?= 100000
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
+LOCK_INPUT := pyproject.toml --extra cli --extra spark --group dev --python-version 3.11
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lock fmt lint test crash demo clean
+
+help: ## say what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with all that is needed here; PYTHON=python3.12 picks another one
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Quiver needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; \
+		echo "Name another one: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments: ensurepip is missing." >&2; \
+		echo "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
+	@touch $@
+
+lock: ## write requirements.lock afresh from pyproject.toml; needs uv
+	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
+	uv pip compile $(LOCK_FLAGS) $(LOCK_INPUT) -o requirements.lock
+
+fmt: $(READY) ## format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lint: $(READY) ## ruff, mypy, and the contracts between the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## lint, then all tests; Spark's in one process of their own
+	$(BIN)/python -m pytest -n $(JOBS) -m "not spark"
+	$(BIN)/python -m pytest -m spark -p no:xdist -p no:randomly
+
+crash: $(READY) ## cut the power after every act of a workload and look at all that may be left
+	QUIVER_CRASH_IMAGES=$(CRASH_IMAGES) $(BIN)/python -m pytest tests/crash --timeout 3600
+
+demo: $(READY) ## append, crash, recover and read with Spark, in a minute
+	$(BIN)/python -m bench.demo
+
+clean: ## remove .venv and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

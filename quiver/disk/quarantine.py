@@ -36,6 +36,7 @@ def save_bytes(
     """
     path = f"{folder}/{name}"
     if disk.stat(path) is not None and disk.stat(f"{path}.json") is not None:
+        disk.sync_dir(folder)  # Whoever wrote them may have been killed before.
         return
     disk.make_dir(folder)
     disk.sync_dir(posixpath.dirname(folder))

@@ -99,8 +99,10 @@ def _recover(
     report = RecoveryReport()
     for name in ("segments", "acks", "wal"):
         disk.make_dir(f"{folder}/{name}")
-    disk.sync_dir(folder)
-    disk.sync_dir("")
+    # A killed writer may have renamed a segment and not synced the folder: we see it, but a power
+    # cut would take it back, after we gave its part of the WAL away.
+    for name in (f"{folder}/segments", folder, ""):
+        disk.sync_dir(name)
     catalog, next_seq = _load_catalog(disk, folder, report)
     acks, floor, registry = open_outcomes(disk, folder, catalog=catalog, report=report)
     covered = floor.next_wal_seq - 1

@@ -55,6 +55,8 @@ class Replay:
         self._covered = covered_seq
         self._quarantine = quarantine
         disk.make_dir(folder)
+        # What a killed writer renamed is visible and perhaps not durable; appends will rely on it.
+        disk.sync_dir(folder)
         self._remove_leftovers()
         sidecar, damage = read_sidecar(disk, folder)
         if damage is not None:

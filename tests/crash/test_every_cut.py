@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from crash_kit import TINY, WORKLOADS
 
 from quiver.engine import recovery, space
 from quiver.testing import History, MemoryDisk, Model, crash_images
@@ -20,73 +21,6 @@ BUDGET = int(os.environ.get("QUIVER_CRASH_IMAGES", "250"))
 NESTED_EVERY = 5
 NESTED_BUDGET = 8
 """Of each fifth image, the recovery is cut as well, at this many places."""
-
-TINY: Mapping[str, Any] = {
-    "wal": {"rotate_size": 3000, "reclaim_size": 1, "max_size": 100_000},
-    "acks": {"max_size": 700},
-    "limits": {"entry_bytes": 50_000},
-}
-
-
-def append_and_finalize(life: Rehearsal) -> None:
-    life.append(4)
-    life.finalize()
-    life.append(3)
-    life.finalize()
-    life.append(2)
-
-
-def rotate(life: Rehearsal) -> None:
-    life.append(12)
-    life.finalize()
-    life.append(5)
-
-
-def subscribe_ack_delete(life: Rehearsal) -> None:
-    life.append(3)
-    life.finalize()
-    life.take("a", 2)
-    life.take("b", 1, nack=True)
-    life.append(2)
-    life.finalize()
-    life.store.maintain()
-    life.take("a")
-    life.clock.step("1h")
-    life.take("b")
-    life.store.maintain()
-    life.append(1)
-    life.finalize()
-    life.take("a")
-    life.store.maintain()
-
-
-def close_and_reopen(life: Rehearsal) -> None:
-    life.append(3)
-    life.store.close()
-    life.open()
-    life.append(2)
-    life.crash()
-    life.open()
-    life.append(2)
-    life.store.close()
-
-
-def pipeline_without_waiting(life: Rehearsal) -> None:
-    life.append(5, wait=False)
-    life.flush()
-    life.append(4, wait=False)
-    life.finalize()
-    life.append(2, wait=False)
-    life.flush()
-
-
-WORKLOADS: dict[str, tuple[Callable[[Rehearsal], None], tuple[str, ...]]] = {
-    "append and finalize": (append_and_finalize, ()),
-    "rotate": (rotate, ()),
-    "subscribe, ack, delete": (subscribe_ack_delete, ("a", "b")),
-    "close and reopen": (close_and_reopen, ()),
-    "pipeline without waiting": (pipeline_without_waiting, ()),
-}
 
 
 def live(name: str) -> Rehearsal:

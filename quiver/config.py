@@ -91,9 +91,14 @@ class RetentionConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsConfig:
-    """The largest things that are written or believed when read, checked before allocating."""
+    """The largest things that are written or believed when read, checked before allocating.
+
+    ``decoded_bytes`` bounds what the compressed bodies of one payload, or of one chunk and its
+    dictionaries, decode to. Quiver writes none, but other writers of segments do.
+    """
 
     entry_bytes: int = field(default=256 * _MIB, metadata=_BYTES)
+    decoded_bytes: int = field(default=1024 * _MIB, metadata=_BYTES)
     rows: int = field(default=100_000_000, metadata=_COUNT)
     columns: int = field(default=10_000, metadata=_COUNT)
     nesting: int = field(default=48, metadata=_COUNT)

@@ -2,7 +2,8 @@
 
 Arrow's readers trust what they read; unvalidated damage kills the process when it is used, not
 when it is opened. So nothing here returns a batch before ``validate(full=True)`` has passed on it,
-and schemas are held to the limits first. Batches returned are views of the bytes given.
+and schemas, and what compressed bodies decode to, are held to the limits first. Batches returned
+are views of the bytes given, where those are not compressed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, InputError
+from quiver.ipc_messages import file_blocks, stream_decoded_bytes
 
 __all__ = [
     "ArrowFile",
@@ -71,8 +73,10 @@ def decode_stream(
 
     ``rows`` is what the frame around it promised. Raises DamagedEntry for anything else.
     """
+    buffer = _buffer(data)
+    _check_decoded(stream_decoded_bytes(memoryview(buffer)), limits)
     try:
-        with pa.ipc.open_stream(_buffer(data)) as reader:
+        with pa.ipc.open_stream(buffer) as reader:
             check_schema(reader.schema, limits)
             batch = reader.read_next_batch()
             _check_batch(batch, rows, limits)
@@ -95,8 +99,15 @@ class ArrowFile:
     ) -> None:
         """Open it; raises DamagedEntry if it is no Arrow file or its schema breaks a limit."""
         self._limits = limits
+        buffer = _buffer(data)
+        dictionaries, self._blocks = file_blocks(memoryview(buffer))
+        # Arrow keeps all dictionaries, and reads them with the first chunk.
+        self._dictionary_bytes = 0
+        for index in range(dictionaries.count):
+            self._dictionary_bytes += dictionaries.decoded_bytes(index)
+            _check_decoded(self._dictionary_bytes, limits)
         try:
-            self._reader: Any = pa.ipc.open_file(_buffer(data))
+            self._reader: Any = pa.ipc.open_file(buffer)
             self.schema: pa.Schema = self._reader.schema
             check_schema(self.schema, limits)
             self.chunk_count: int = self._reader.num_record_batches
@@ -111,6 +122,8 @@ class ArrowFile:
             raise DamagedEntry(
                 "a chunk is out of range", expected=f"below {self.chunk_count}", found=index
             )
+        decoded = self._blocks.decoded_bytes(index)
+        _check_decoded(self._dictionary_bytes + decoded, self._limits)
         try:
             batch = self._reader.get_batch(index)
             _check_batch(batch, None, self._limits)
@@ -178,6 +191,16 @@ def _named(field: pa.Field[Any]) -> pa.DataType:
     """Give the type of a field once its texts have been decoded."""
     _ = (field.name, getattr(field.type, "tz", None))
     return field.type
+
+
+def _check_decoded(decoded: int, limits: LimitsConfig) -> None:
+    if decoded > limits.decoded_bytes:
+        raise DamagedEntry(
+            "compressed Arrow data decodes to more than the limit",
+            expected=f"at most {limits.decoded_bytes} bytes",
+            found=decoded,
+            hint="limits.decoded_bytes",
+        )
 
 
 def _check_batch(batch: pa.RecordBatch, rows: int | None, limits: LimitsConfig) -> None:

@@ -126,6 +126,57 @@ def test_every_kind_of_nesting_counts_as_depth(kind: pa.DataType) -> None:
         check_schema(schema, LimitsConfig(nesting=2))
 
 
+class Wrapped(pa.ExtensionType):
+    """An extension type of our own, around anything."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "test.wrapped")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> Wrapped:
+        return cls(storage)
+
+
+TEXTS = pa.dictionary(pa.int8(), pa.string())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.dictionary(pa.int8(), TEXTS),
+        pa.dictionary(pa.int8(), pa.bool8()),
+        Wrapped(pa.bool8()),
+        Wrapped(Wrapped(pa.string())),
+    ],
+    ids=[
+        "dictionary of dictionaries",
+        "dictionary of extensions",
+        "extension of a known extension",
+        "extension of an extension",
+    ],
+)
+@pytest.mark.parametrize(
+    "place",
+    [lambda kind: kind, pa.list_, lambda kind: pa.struct([("f", kind)])],
+    ids=["column", "list", "struct"],
+)
+def test_a_wrapping_that_arrow_cannot_keep_is_refused_at_any_depth(place, kind) -> None:
+    with pytest.raises(InputError, match=r"cannot keep a .* \(use the type inside it\)"):
+        check_schema(pa.schema([("fine", pa.int8()), ("c", place(kind))]), LimitsConfig())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Wrapped(TEXTS), Wrapped(pa.list_(TEXTS)), pa.dictionary(pa.int8(), pa.list_(pa.int8()))],
+    ids=["extension of a dictionary", "extension of a list", "dictionary of lists"],
+)
+def test_other_wrappings_are_taken(kind: pa.DataType) -> None:
+    check_schema(pa.schema([("c", kind)]), LimitsConfig())
+
+
 def test_a_file_is_read_chunk_by_chunk() -> None:
     chunks = [zoo(), zoo().slice(0, 0), zoo().slice(1, 1)]
     file = ArrowFile(encode_file(zoo().schema, [chunks[0], chunks[0].slice(1, 1)]))

@@ -1,0 +1,327 @@
+"""Everything about a store that can be checked without changing it, as a stream of findings.
+
+A finding is **damage**, which recovery would have to set aside, or a **note**: an append that was
+not finished, a leftover, a file that nobody knows, something already in quarantine. No lock is
+taken; how a live writer is kept from looking like damage is said in ``inspect``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from quiver.acks.opening import CHECKPOINT_NAME, LOG_NAME
+from quiver.cli.inspect import (
+    READ_LIMITS,
+    core_numbers,
+    listing,
+    load_segments,
+    newest_place,
+    rotated_generation,
+    survey_wal,
+)
+from quiver.cli.outcomes import read_acks
+from quiver.disk import Disk, Stat, is_temporary
+from quiver.engine.core import core_folder
+from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError
+from quiver.ipc import decode_stream
+from quiver.manifest import MANIFEST_NAME, StoreManifest
+from quiver.payload import EncodedBundle
+from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
+from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place
+from quiver.wal.truncate import read_sidecar
+
+__all__ = ["Finding", "audit", "audited_bytes"]
+
+_STATIONS: Final = ("wal", "segments", "acks", "quarantine")
+_REASON_BYTES_MAX: Final = 1 << 16
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing worth saying about a file; ``offset`` is None for the file as a whole."""
+
+    kind: Literal["damage", "note"]
+    station: str
+    path: str
+    message: str
+    offset: int | None = None
+    expected: str | None = None
+    found: str | None = None
+    hint: str = ""
+
+
+def audited_bytes(disk: Disk) -> int:
+    """Count the bytes that ``audit`` is going to read."""
+    folders = [f"{core_folder(core)}/{name}" for core in core_numbers(disk) for name in _STATIONS]
+    return sum(entry.size for folder in folders for entry in listing(disk, folder))
+
+
+def audit(disk: Disk, advance: Advance) -> Iterator[Finding]:
+    """Check a store from its manifest to its quarantine; ``advance`` counts the bytes read.
+
+    Raises MissingError if the folder is no store, and VersionError if it is of a newer format.
+    """
+    cores = core_numbers(disk)
+    manifest = None
+    try:
+        manifest = StoreManifest.read(disk)
+    except DamageError as error:
+        yield _damage("store", error)
+    except MissingError:
+        if not any(disk.stat(f"{core_folder(core)}/wal") for core in cores):
+            raise
+        path = disk.locate(MANIFEST_NAME)
+        yield _damage("store", DamagedEntry("the manifest of a store with data is gone", path=path))
+    known = {MANIFEST_NAME, *(core_folder(core) for core in cores)}
+    yield from _strangers(disk, "", known, station="store")
+    for core in cores:
+        yield from _audit_core(disk, core, manifest, advance=advance)
+
+
+def _audit_core(
+    disk: Disk, core: int, manifest: StoreManifest | None, *, advance: Advance
+) -> Iterator[Finding]:
+    folder = core_folder(core)
+    yield from _strangers(disk, folder, {"LOCK", *_STATIONS}, station="store")
+    try:
+        catalog, _ = load_segments(disk, core)
+    except VersionError:
+        catalog = Catalog()  # The segment that is too new is named below.
+    yield from _audit_wal(disk, core, manifest, catalog=catalog, advance=advance)
+    yield from _audit_segments(disk, core, manifest, advance=advance)
+    yield from _audit_acks(disk, core, catalog, advance=advance)
+    yield from _audit_quarantine(disk, core, advance)
+
+
+# WAL -------------------------------------------------------------------------------------------
+
+
+def _audit_wal(
+    disk: Disk, core: int, manifest: StoreManifest | None, *, catalog: Catalog, advance: Advance
+) -> Iterator[Finding]:
+    folder = f"{core_folder(core)}/wal"
+    files = [e.name for e in listing(disk, folder) if rotated_generation(e.name) is not None]
+    yield from _strangers(disk, folder, {ACTIVE_NAME, SIDECAR_NAME, *files}, station="wal")
+
+    def decode(bundle: EncodedBundle) -> None:
+        _decode(bundle, manifest)
+
+    newest = newest_place(catalog)
+    digest = manifest.layout_digest if manifest is not None else None
+    try:
+        for state in survey_wal(disk, core, newest=newest, digest=digest, visit=decode):
+            advance(state.file_bytes)
+            for error in state.damage:
+                is_covered = newest is not None and Place(state.generation, error.offset) < newest
+                aside = "; what was there should be in segments" if is_covered else ""
+                yield _damage("wal", error, aside=aside)
+            if state.torn is not None:
+                yield _torn("wal", state.torn, state.torn_bytes)
+    except VersionError as error:
+        yield _unreadable("wal", disk.locate(folder), error)
+    yield from _audit_sidecar(disk, folder)
+
+
+def _decode(bundle: EncodedBundle, manifest: StoreManifest | None) -> None:
+    """Read a bundle as recovery would; raises DamagedEntry if that could not."""
+    if not bundle.payloads:
+        raise DamagedEntry("a bundle has no slot")
+    for payload in bundle.payloads:
+        if manifest is not None and payload.slot_id not in manifest.slots:
+            raise DamagedEntry("a bundle has an unknown slot", found=payload.slot_id)
+        decode_stream(payload.data, rows=payload.row_count, limits=READ_LIMITS)
+
+
+def _audit_sidecar(disk: Disk, folder: str) -> Iterator[Finding]:
+    try:
+        _, damage = read_sidecar(disk, folder)
+    except VersionError as error:
+        yield _unreadable("wal", disk.locate(f"{folder}/{SIDECAR_NAME}"), error)
+    else:
+        if damage is not None:
+            yield _damage("wal", damage)
+
+
+# segments --------------------------------------------------------------------------------------
+
+
+def _audit_segments(
+    disk: Disk, core: int, manifest: StoreManifest | None, *, advance: Advance
+) -> Iterator[Finding]:
+    folder = f"{core_folder(core)}/segments"
+    entries = [e for e in listing(disk, folder) if e.is_file and _is_segment(e)]
+    yield from _strangers(disk, folder, {entry.name for entry in entries}, station="segments")
+    before: SegmentInfo | None = None
+    for entry in entries:
+        path = f"{folder}/{entry.name}"
+        try:
+            with SegmentReader.open(disk, path, limits=READ_LIMITS) as reader:
+                reader.verify()
+                _check_bundles(reader)
+                _check_owner(reader, manifest)
+                _check_order(reader.info, before)
+                before = reader.info
+        except MissingError:
+            pass  # Deleted since it was listed, as the store may.
+        except DamageError as error:
+            yield _damage("segments", error if error.path else error.at(disk.locate(path)))
+        except VersionError as error:
+            yield _unreadable("segments", disk.locate(path), error)
+        advance(entry.size)
+
+
+def _is_segment(entry: Stat) -> bool:
+    return parse_segment_name(entry.name) is not None
+
+
+def _check_bundles(reader: SegmentReader) -> None:
+    """Hold the manifest against the streams: each chunk is in one bundle, sequences ascend."""
+    chunks: set[tuple[int, int]] = set()
+    references = 0
+    last_seq: int | None = None
+    for index in range(reader.bundle_count):
+        entry = reader.bundle_entry(index)
+        chunks.update((ref.stream_id, ref.chunk_index) for ref in entry.refs)
+        references += len(entry.refs)
+        if entry.wal_seq is not None:
+            if last_seq is not None and entry.wal_seq <= last_seq:
+                raise DamagedEntry(
+                    f"the log sequence of bundle {index} goes back",
+                    offset=reader.footer.manifest_offset,
+                    expected=f"above {last_seq}",
+                    found=entry.wal_seq,
+                )
+            last_seq = entry.wal_seq
+    total = sum(stream.chunk_count for stream in reader.streams)
+    if not len(chunks) == references == total:
+        raise DamagedEntry(
+            "bundles and streams disagree about the chunks",
+            offset=reader.footer.manifest_offset,
+            expected=f"{total} chunks, each in one bundle",
+            found=f"{len(chunks)} in {references} places",
+        )
+
+
+def _check_owner(reader: SegmentReader, manifest: StoreManifest | None) -> None:
+    """Hold what the segment says of its store against the manifest; another writer says nothing."""
+    offset = reader.footer.directory_offset
+    if manifest is None or reader.slots is None:
+        return
+    if reader.store_id != manifest.store_id:
+        raise DamagedEntry(
+            "a segment belongs to another store",
+            offset=offset,
+            expected=manifest.store_id,
+            found=reader.store_id,
+        )
+    if reader.slots.digest() != manifest.layout_digest:
+        raise DamagedEntry(
+            "a segment has another slot table",
+            offset=offset,
+            expected=manifest.layout_digest.hex(),
+            found=reader.slots.digest().hex(),
+        )
+
+
+def _check_order(info: SegmentInfo, before: SegmentInfo | None) -> None:
+    """Make sure that no bundle of the log is in two segments."""
+    if before is None or before.wal_seq_last is None or info.wal_seq_first is None:
+        return
+    if info.wal_seq_first <= before.wal_seq_last:
+        raise DamagedEntry(
+            f"the log sequences of segments {before.segment_seq} and {info.segment_seq} overlap",
+            expected=f"above {before.wal_seq_last}",
+            found=info.wal_seq_first,
+        )
+
+
+# acks, quarantine ------------------------------------------------------------------------------
+
+
+def _audit_acks(disk: Disk, core: int, catalog: Catalog, *, advance: Advance) -> Iterator[Finding]:
+    folder = f"{core_folder(core)}/acks"
+    yield from _strangers(disk, folder, {LOG_NAME, CHECKPOINT_NAME, "inbox"}, station="acks")
+    segments = {info.segment_seq: info.bundle_count for info in catalog}
+    try:
+        state = read_acks(disk, core, segments)
+    except VersionError as error:
+        yield _unreadable("acks", disk.locate(folder), error)
+        return
+    advance((state.log_bytes or 0) + (state.checkpoint_bytes or 0))
+    yield from (_damage("acks", error) for error in state.damage)
+    if state.torn_bytes:
+        path = disk.locate(f"{folder}/{LOG_NAME}")
+        offset = (state.log_bytes or 0) - state.torn_bytes
+        text = f"the last {state.torn_bytes:,} bytes were never finished; the next open cuts them"
+        yield Finding("note", "acks", path, text, offset)
+
+
+def _audit_quarantine(disk: Disk, core: int, advance: Advance) -> Iterator[Finding]:
+    folder = f"{core_folder(core)}/quarantine"
+    for entry in listing(disk, folder):
+        advance(entry.size)
+        if entry.name.endswith((".json", ".reason")):
+            continue
+        reason = _reason(disk, f"{folder}/{entry.name}")
+        text = f"{entry.size:,} bytes were set aside earlier{reason}"
+        yield Finding("note", "quarantine", disk.locate(f"{folder}/{entry.name}"), text)
+
+
+def _reason(disk: Disk, path: str) -> str:
+    """Read why a file is in quarantine from the file beside it; nothing if that says nothing."""
+    for suffix in (".json", ".reason"):
+        try:
+            file = disk.open(path + suffix)
+        except QuiverError:
+            continue
+        with closing(file):
+            text = file.read(0, _REASON_BYTES_MAX).decode(errors="replace")
+        if suffix == ".reason":
+            return f": {text.strip().splitlines()[0]}" if text.strip() else ""
+        try:
+            fields = json.loads(text)
+            return f": {fields['reason']} in {fields['path']} at byte {fields['offset']:,}"
+        except (ValueError, KeyError, TypeError):
+            return ""
+    return ""
+
+
+# findings --------------------------------------------------------------------------------------
+
+
+def _strangers(disk: Disk, folder: str, known: set[str], *, station: str) -> Iterator[Finding]:
+    for entry in listing(disk, folder):
+        if entry.name in known:
+            continue
+        text = "nothing of Quiver's has this name"
+        if is_temporary(entry.name):
+            text = "a write that is not finished, or never was; the next open clears it"
+        yield Finding("note", station, disk.locate(f"{folder}/{entry.name}".lstrip("/")), text)
+
+
+def _damage(station: str, error: DamageError, *, aside: str = "") -> Finding:
+    return Finding(
+        "damage",
+        station,
+        error.path,
+        error.message + aside,
+        error.offset,
+        None if error.expected is None else str(error.expected),
+        None if error.found is None else str(error.found),
+        error.hint,
+    )
+
+
+def _unreadable(station: str, path: str, error: VersionError) -> Finding:
+    return Finding("damage", station, path, error.message, hint=error.hint)
+
+
+def _torn(station: str, error: DamageError, torn_bytes: int) -> Finding:
+    text = f"the last append was not finished ({torn_bytes:,} bytes); the next open cuts it off"
+    return Finding("note", station, error.path, text, error.offset)

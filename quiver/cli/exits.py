@@ -1,0 +1,71 @@
+"""What the command line's exit codes mean: one table, shown by ``quiver --help``."""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from quiver.errors import (
+    CapacityError,
+    DamageError,
+    InputError,
+    LockedError,
+    MissingError,
+    PoisonedError,
+    QuiverError,
+    StorageError,
+    SubscriberError,
+    VersionError,
+)
+
+__all__ = ["BUG", "DAMAGED", "FOUND", "INTERRUPTED", "OK", "TABLE", "USAGE", "exit_code"]
+
+OK: Final = 0
+FOUND: Final = 1
+USAGE: Final = 2
+MISSING: Final = 3
+LOCKED: Final = 4
+VERSION: Final = 5
+CAPACITY: Final = 6
+REMOTE: Final = 7
+STORAGE: Final = 8
+DAMAGED: Final = 9
+BUG: Final = 70
+INTERRUPTED: Final = 130
+
+TABLE: Final[dict[int, str]] = {
+    OK: "fine",
+    FOUND: "check found damage",
+    USAGE: "wrong usage, or input that cannot be taken",
+    MISSING: "no store, or no such file in it",
+    LOCKED: "another process is writing the store",
+    VERSION: "a newer format, or another slot table",
+    CAPACITY: "no room, by configuration or on the disk",
+    REMOTE: "remote storage could not be reached",
+    STORAGE: "the operating system refused",
+    DAMAGED: "damage was met outside of check",
+    BUG: "a fault of Quiver itself: please report it",
+    INTERRUPTED: "interrupted",
+}
+
+_BY_KIND: Final[tuple[tuple[type[QuiverError], int], ...]] = (
+    (InputError, USAGE),
+    (SubscriberError, USAGE),
+    (MissingError, MISSING),
+    (LockedError, LOCKED),
+    (VersionError, VERSION),
+    (CapacityError, CAPACITY),
+    (StorageError, STORAGE),
+    (PoisonedError, STORAGE),
+    (DamageError, DAMAGED),
+)
+
+
+def exit_code(error: Exception) -> int:
+    """Find the exit code of an error; what is neither ours nor the system's is a bug."""
+    if isinstance(error, StorageError) and error.errno == errno.ENOTDIR:
+        return MISSING
+    for kind, code in _BY_KIND:
+        if isinstance(error, kind):
+            return code
+    return STORAGE if isinstance(error, OSError) else BUG

@@ -1,0 +1,235 @@
+"""A store seen from outside: no lock is taken and nothing is changed, also beside a live writer.
+
+Each part is read so that a writer at work cannot make a sound store look damaged:
+
+==========  ==============================================================================
+part        what may happen meanwhile, and what is done about it
+==========  ==============================================================================
+WAL         a rotation: all files are opened first, and again if the set of names changed;
+            a range given back to the disk: damage counts only if a second walk finds it
+segments    one is deleted: it is passed over
+==========  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from quiver.config import LimitsConfig
+from quiver.disk import Disk, File, LocalDisk, Stat
+from quiver.engine.core import core_folder
+from quiver.errors import DamageError, MissingError, StorageError
+from quiver.payload import EncodedBundle
+from quiver.segment import Catalog
+from quiver.wal import ACTIVE_NAME
+from quiver.wal.format import BUNDLE, HEADER_BYTES, Place, decode_bundle, decode_header
+from quiver.wal.reader import Entry, Tail, walk
+from quiver.wal.truncate import read_sidecar
+
+__all__ = [
+    "READ_LIMITS",
+    "WalFile",
+    "WalState",
+    "core_numbers",
+    "listing",
+    "load_segments",
+    "newest_place",
+    "open_folder",
+    "open_wal",
+    "read_wal",
+    "rotated_generation",
+    "survey_wal",
+]
+
+READ_LIMITS: Final = LimitsConfig(entry_bytes=0xFFFF_FFF7, rows=1 << 40, columns=100_000)
+"""What a store may hold whatever its writer's limits were."""
+
+_ATTEMPTS: Final = 8
+_CORE: Final = re.compile(r"core_(0|[1-9][0-9]{0,8})")
+
+Visit = Callable[[EncodedBundle], None]
+
+
+def open_folder(path: str) -> LocalDisk:
+    """Open a store's folder for reading; raises MissingError or StorageError."""
+    return LocalDisk(path)
+
+
+def core_numbers(disk: Disk) -> list[int]:
+    """List the cores that have a folder, ascending."""
+    matches = [_CORE.fullmatch(e.name) for e in disk.list_dir("") if not e.is_file]
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def listing(disk: Disk, folder: str) -> list[Stat]:
+    """List a folder; one that is not there is empty."""
+    return [] if disk.stat(folder) is None else disk.list_dir(folder)
+
+
+def load_segments(disk: Disk, core: int) -> tuple[Catalog, list[tuple[str, DamageError]]]:
+    """Read the ends of a core's segments, and list those that are damaged."""
+    folder = f"{core_folder(core)}/segments"
+    if disk.stat(folder) is None:
+        return Catalog(), []
+    return Catalog.load(disk, folder)
+
+
+def newest_place(catalog: Catalog) -> Place | None:
+    """Give the place in the WAL behind what the newest segment covers; None if none says."""
+    if catalog.newest_seq is None:
+        return None
+    newest = catalog.get(catalog.newest_seq)
+    if newest.wal_generation is None or newest.wal_offset is None:
+        return None
+    return Place(newest.wal_generation, newest.wal_offset)
+
+
+# WAL -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WalFile:
+    """One open file of a log; the active one is the last."""
+
+    generation: int
+    is_active: bool
+    file: File
+
+
+@dataclass(slots=True)
+class WalState:
+    """What a walk through one WAL file found; ``torn`` is an append that was not finished."""
+
+    path: str
+    generation: int
+    is_active: bool
+    file_bytes: int
+    allocated_bytes: int
+    bundle_count: int = 0
+    wal_seq_first: int | None = None
+    wal_seq_last: int | None = None
+    ingestion_ns_first: int | None = None
+    ingestion_ns_last: int | None = None
+    torn_bytes: int = 0
+    torn: DamageError | None = None
+    damage: list[DamageError] = field(default_factory=list)
+
+
+def rotated_generation(name: str) -> int | None:
+    """Read the generation out of a rotated file's name; None if the name is something else's."""
+    digits = name.removeprefix(f"{ACTIVE_NAME}.")
+    if digits == name or not (digits.isascii() and digits.isdigit()) or digits.startswith("0"):
+        return None
+    return int(digits)
+
+
+@contextmanager
+def open_wal(disk: Disk, core: int, *, newest: Place | None) -> Iterator[list[WalFile]]:
+    """Open all files of a log as they are at one moment; ``newest`` is a place segments know."""
+    folder = f"{core_folder(core)}/wal"
+    for _ in range(_ATTEMPTS):
+        names = _wal_names(disk, folder, newest)
+        with ExitStack() as stack:
+            try:
+                files = []
+                for name, generation in names:
+                    file = disk.open(f"{folder}/{name}")
+                    stack.callback(file.close)
+                    files.append(WalFile(generation, name == ACTIVE_NAME, file))
+            except MissingError:
+                continue
+            if _wal_names(disk, folder, newest) == names:
+                yield files
+                return
+    raise StorageError(
+        f"the files in {disk.locate(folder)} change faster than they can be opened",
+        path=disk.locate(folder),
+        hint="try again",
+    )
+
+
+def _wal_names(disk: Disk, folder: str, newest: Place | None) -> list[tuple[str, int]]:
+    found = [entry.name for entry in listing(disk, folder) if entry.is_file]
+    rotated = sorted((g, n) for n in found if (g := rotated_generation(n)) is not None)
+    names = [(name, generation) for generation, name in rotated]
+    if ACTIVE_NAME in found:
+        sidecar, _ = read_sidecar(disk, folder)
+        hints = [place.generation for place in (sidecar, newest) if place is not None]
+        active = rotated[-1][0] + 1 if rotated else max(hints, default=1)
+        names.append((ACTIVE_NAME, active))
+    return names
+
+
+def survey_wal(
+    disk: Disk, core: int, *, newest: Place | None, digest: bytes | None, visit: Visit | None = None
+) -> Iterator[WalState]:
+    """Walk all files of a log in order; ``visit`` sees each bundle and may raise DamageError."""
+    last_seq = -1
+    with open_wal(disk, core, newest=newest) as files:
+        for wal_file in files:
+            state = read_wal(disk, wal_file, last_seq=last_seq, digest=digest, visit=visit)
+            if state.wal_seq_last is not None:
+                last_seq = state.wal_seq_last
+            yield state
+
+
+def read_wal(
+    disk: Disk, wal_file: WalFile, *, last_seq: int, digest: bytes | None, visit: Visit | None
+) -> WalState:
+    """Walk one file. Damage is what two walks agree on: the writer may reclaim under the first."""
+    state = _walk(disk, wal_file, last_seq=last_seq, digest=digest, visit=visit)
+    if state.damage:
+        before = {(error.offset, error.message) for error in state.damage}
+        state = _walk(disk, wal_file, last_seq=last_seq, digest=digest, visit=visit)
+        state.damage = [e for e in state.damage if (e.offset, e.message) in before]
+    return state
+
+
+def _walk(
+    disk: Disk, wal_file: WalFile, *, last_seq: int, digest: bytes | None, visit: Visit | None
+) -> WalState:
+    file = wal_file.file
+    place = disk.locate(file.path)
+    found = disk.stat(file.path)
+    allocated = found.allocated if found else 0
+    state = WalState(place, wal_file.generation, wal_file.is_active, file.size(), allocated)
+    if digest is not None:
+        error = decode_header(file.read(0, HEADER_BYTES), digest)
+        if error is not None:
+            state.damage.append(error.at(place))
+    items = walk(
+        file,
+        HEADER_BYTES,
+        entry_bytes_max=READ_LIMITS.entry_bytes,
+        last_seq=last_seq,
+        is_active=wal_file.is_active,
+    )
+    for item in items:
+        if isinstance(item, Entry):
+            if item.damage is not None:
+                state.damage.append(item.damage.at(place))
+            if item.frame.entry_type == BUNDLE:
+                _take_bundle(state, item, visit)
+        elif isinstance(item, Tail) and item.is_torn and item.error is not None:
+            state.torn, state.torn_bytes = item.error.at(place), item.end - item.offset
+        elif item.error is not None:
+            state.damage.append(item.error.at(place))
+    return state
+
+
+def _take_bundle(state: WalState, item: Entry, visit: Visit | None) -> None:
+    bundle = decode_bundle(item.frame)
+    state.bundle_count += 1
+    if state.wal_seq_first is None:
+        state.wal_seq_first, state.ingestion_ns_first = bundle.wal_seq, bundle.ingestion_ns
+    state.wal_seq_last, state.ingestion_ns_last = bundle.wal_seq, bundle.ingestion_ns
+    if visit is None:
+        return
+    try:
+        visit(bundle)
+    except DamageError as error:
+        state.damage.append(error.at(state.path, base=item.offset - error.offset))

@@ -1,0 +1,223 @@
+"""The program ``quiver``: its verbs, each loaded when it is called, and its manners.
+
+Help shows examples first. Errors become one line and a hint on stderr and an exit code of
+``exits``; a traceback is shown for our own bugs, or when asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, cast
+
+import click
+
+from quiver import __version__
+from quiver.cli.exits import BUG, INTERRUPTED, OK, TABLE, USAGE, exit_code
+from quiver.cli.output import Output
+from quiver.errors import QuiverError
+
+__all__ = ["VERBS", "Program", "Verb", "program", "verb"]
+
+VERBS: Final[dict[str, str]] = {
+    "ingest": "Append files to a store, made if it is not there.",
+    "info": "Describe a store, one line per station.",
+    "ls": "List what is in a store.",
+    "check": "Look for damage in a store, and change nothing.",
+    "dump": "Show what is in one file of a store.",
+    "cat": "Write the rows of a slot to stdout.",
+    "finalize": "Recover a store and make its log a segment.",
+    "version": "Say which version this is.",
+}
+"""The verbs in flow order with the first line of their help; ``quiver --help`` loads none."""
+
+Examples = Sequence[tuple[str, str]]
+
+_WIDTH: Final = 100
+_SETTINGS: Final[dict[str, Any]] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": _WIDTH,
+}
+
+
+class Verb(click.Command):
+    """One verb: its help begins with examples, and a reader who hangs up ends it quietly."""
+
+    examples: Examples = ()
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, usage, text and options, in this order."""
+        _write_examples(formatter, self.examples)
+        formatter.write_paragraph()
+        super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """Run the verb and see its output off."""
+        output = ctx.find_object(Output)
+        try:
+            result = super().invoke(ctx)
+            if output is not None:
+                output.flush()
+        except BrokenPipeError:
+            _hang_up()
+            return OK
+        return result
+
+
+class Program(click.Group):
+    """All verbs together."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Give the names of the verbs in flow order."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one verb; None if there is none of that name."""
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"quiver.cli.{cmd_name}")
+        return cast("click.Command", getattr(module, cmd_name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb that the arguments begin with, or say which one may have been meant."""
+        name = args[0]
+        if name in VERBS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = difflib.get_close_matches(name, VERBS, n=1)
+        hint = f"did you mean 'quiver {near[0]}'?" if near else f"verbs: {', '.join(VERBS)}"
+        raise click.UsageError(f"there is no verb {name!r} ({hint})", ctx=ctx)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, usage, verbs and exit codes, without loading any verb."""
+        _write_examples(formatter, _EXAMPLES)
+        formatter.write_paragraph()
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+        click.Command.format_options(self, ctx, formatter)
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(f"{code:3}", meaning) for code, meaning in TABLE.items()])
+
+    def main(self, args: Any = None, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401
+        """Run and leave the process."""
+        sys.exit(self.run(args))
+
+    def run(self, arguments: Sequence[str] | None = None) -> int:
+        """Run the program and give its exit code."""
+        output = Output()
+        given = None if arguments is None else list(arguments)
+        try:
+            code = super().main(given, "quiver", standalone_mode=False, obj=output)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            return USAGE
+        except click.Abort:
+            output.fail("interrupted")
+            return INTERRUPTED
+        except click.ClickException as error:
+            output.fail(error.format_message(), hint=_usage_hint(error))
+            return USAGE
+        except Exception as error:  # noqa: BLE001 (the outermost door: nothing goes past it)
+            return _report(error, output)
+        return code if isinstance(code, int) else OK
+
+
+def _report(error: Exception, output: Output) -> int:
+    code = exit_code(error)
+    if code == BUG or output.with_traceback:
+        traceback.print_exception(error)
+    if isinstance(error, QuiverError):
+        place = str(error).removesuffix(f" ({error.hint})") if error.hint else str(error)
+        output.fail(place, hint=error.hint)
+    elif code == BUG:
+        output.fail(f"unexpected {type(error).__name__}: {error}", hint=TABLE[BUG])
+    else:
+        output.fail(str(error))
+    return code
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{context.command_path} --help" if context is not None else "quiver --help"
+
+
+def _write_examples(formatter: click.HelpFormatter, examples: Examples) -> None:
+    width = max(len(line) for line, _ in examples)
+    formatter.write("Examples:\n")
+    for line, meaning in examples:
+        formatter.write(f"  {line:{width}}  {meaning}".rstrip() + "\n")
+
+
+def _hang_up() -> None:
+    """Point stdout nowhere: what is left in its buffer would raise once more at exit."""
+    try:
+        target = sys.stdout.fileno()
+    except OSError:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, target)
+    os.close(nowhere)
+
+
+def verb(
+    name: str, *, examples: Examples, reports: bool = True
+) -> Callable[[Callable[..., Any]], Verb]:
+    """Make a verb of a function; its first parameter is the Output, the others are its own.
+
+    ``reports`` says that it has a result that ``--json`` can give.
+    """
+
+    def wrap(function: Callable[..., Any]) -> Verb:
+        wrapped: Any = click.pass_obj(function)
+        made = click.command(name, cls=Verb, context_settings=_SETTINGS)(wrapped)
+        shared: Any = lambda: None  # noqa: E731
+        for option in _OPTIONS if reports else _OPTIONS[1:]:
+            option(shared)
+        made.params += shared.__click_params__
+        made.examples = examples
+        return made
+
+    return wrap
+
+
+def _switch(*names: str, field: str, help: str) -> Callable[[Any], Any]:  # noqa: A002
+    """Make a flag that every verb shares; it is kept in the Output and no parameter of the verb."""
+
+    def keep(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+        output = ctx.find_object(Output)
+        if given and output is not None:
+            setattr(output, field, True)
+
+    return click.option(
+        *names, is_flag=True, expose_value=False, is_eager=True, callback=keep, help=help
+    )
+
+
+_OPTIONS: Final = (
+    _switch("--json", field="as_json", help="Give the result as JSON; fields: quiver/cli/JSON.md."),
+    _switch("-q", "--quiet", field="is_quiet", help="No talk and no bars on stderr."),
+    _switch(
+        "--no-color", field="no_color", help="No colours; so does NO_COLOR in the environment."
+    ),
+    _switch("--traceback", field="with_traceback", help="Show where an error was raised."),
+)
+
+_EXAMPLES: Final[Examples] = (
+    ("quiver ingest store --slot events=events.parquet", "append a file, made a store if needed"),
+    ("quiver info store", "what is in it, station by station"),
+    ("quiver cat store --slot events --limit 5", "its first rows"),
+    ("quiver check store && echo sound", "verify every byte"),
+)
+
+
+@click.group(cls=Program, context_settings=_SETTINGS)
+@click.version_option(__version__, prog_name="quiver", message="%(prog)s %(version)s")
+def program() -> None:
+    """Look after Quiver stores: durable buffers of Arrow data."""

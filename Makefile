@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
-CRASH_IMAGES ?= 100000
+CRASH_IMAGES ?= 1500
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -51,7 +51,7 @@ test: lint ## lint, then all tests; Spark's in one process of their own
 	$(BIN)/python -m pytest -m spark -p no:xdist -p no:randomly
 
 crash: $(READY) ## cut the power after every act of a workload and look at all that may be left
-	QUIVER_CRASH_IMAGES=$(CRASH_IMAGES) $(BIN)/python -m pytest tests/crash --timeout 3600
+	QUIVER_CRASH_IMAGES=$(CRASH_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/crash --timeout 3600
 
 demo: $(READY) ## append, crash, recover and read with Spark, in a minute
 	$(BIN)/python -m bench.demo

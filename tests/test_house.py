@@ -103,6 +103,7 @@ def documented_and_listed(path: str, text: str) -> Iterator[str]:
     if ast.get_docstring(tree) is None:
         yield f"{path}: no docstring"
     named = {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if is_name(t)}
+    named |= {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and is_name(n.target)}
     if "__all__" not in named and not path.endswith("__main__.py"):
         yield f"{path}: no __all__"
 

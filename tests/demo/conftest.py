@@ -34,7 +34,7 @@ def tables():
         "flights": pa.table(flights),
         "weather": pa.table(weather),
         "planes": pa.table({"tailnum": ["N2", "N1", "N9"], "seats": [55, None, 2]}),
-        "airports": pa.table({"faa": ["IAH", "EWR", "XXX", "MIA"]}),
+        "airports": pa.table({"faa": ["IAH", "EWR", "ZZZ", "MIA"]}),
         "airlines": pa.table({"carrier": ["9E", "UA"], "name": ["Endeavor", "United"]}),
     }
 

@@ -33,7 +33,7 @@ def test_a_row_without_an_hour_comes_with_the_first_flight_that_names_it(year):
 
 def test_what_no_flight_names_comes_with_the_first_hour(year):
     assert year.bundle(0)["planes"]["tailnum"].to_pylist() == ["N9"]
-    assert year.bundle(0)["airports"]["faa"].to_pylist() == ["XXX"]
+    assert year.bundle(0)["airports"]["faa"].to_pylist() == ["ZZZ"]
 
 
 def test_every_row_is_in_exactly_one_bundle(year, tables):

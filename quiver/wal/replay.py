@@ -195,14 +195,6 @@ class Replay:
             return create_active(
                 self._disk, self._folder, digest=self._digest, generation=self._active
             )
-        if self._retire_active:
-            # Its header is wrong: keep the entries in it, but append to a file without fault.
-            self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")
-            self._disk.sync_dir(self._folder)
-            rotated.append(RotatedFile(self._active, tail.end))
-            return create_active(
-                self._disk, self._folder, digest=self._digest, generation=self._active + 1
-            )
         file = self._disk.open(path, writable=True)
         end = max(tail.offset, HEADER_BYTES)
         if tail.end > end:
@@ -210,4 +202,13 @@ class Replay:
         # What was read may still be in the page cache only, written by a process that was killed
         # before its sync; whoever is told about it must be able to rely on it.
         file.sync()
+        if self._retire_active:
+            # Its header is wrong: keep the entries in it, but append to a file without fault.
+            file.close()
+            self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")
+            self._disk.sync_dir(self._folder)
+            rotated.append(RotatedFile(self._active, min(tail.end, end)))
+            return create_active(
+                self._disk, self._folder, digest=self._digest, generation=self._active + 1
+            )
         return Writer(file, self._active, end)

@@ -8,8 +8,11 @@ import pytest
 from crc32c import crc32c
 from wal_kit import LIMIT, SIZE, Folder, append, bundle, cut, flip, start_of
 
+from quiver.config import WalConfig
 from quiver.errors import DamagedEntry, TornEntry, VersionError
 from quiver.payload import EncodedBundle, Payload
+from quiver.testing import MemoryDisk
+from quiver.testing.acts import Rename, Sync
 from quiver.wal import Place, Replay
 from quiver.wal.format import HEADER_BYTES, encode_bundle
 
@@ -144,6 +147,32 @@ def test_a_damaged_header_retires_its_file_and_appends_go_to_a_sound_one(place: 
     log.close()
     assert place.names() == ["quiver.wal", "quiver.wal.1"]
     assert place.open()[1] == [0, 1, 2, 3]
+
+
+def test_a_torn_tail_behind_a_damaged_header_is_cut_and_never_reported_as_damage(
+    place: Folder,
+) -> None:
+    place.fill(3)
+    place.damage(cut(start_of(2) + 9))
+    place.damage(flip(3))
+    for _ in range(2):
+        log, found = place.open()
+        log.close()
+        assert found == [0, 1]
+        assert [error.offset for error in place.replay.damage] == [0]
+
+
+def test_a_file_is_synced_before_a_damaged_header_retires_it() -> None:
+    disk = MemoryDisk()
+    disk.make_dir("wal")
+    file = disk.create("wal/quiver.wal")
+    file.write(0, bytes(HEADER_BYTES) + encode_bundle(bundle(0)))
+    file.close()
+    replay = Replay(disk, "wal", digest=bytes(16), entry_bytes_max=LIMIT, quarantine="quarantine")
+    assert [found.wal_seq for found, _ in replay] == [0]
+    replay.finish(WalConfig()).close()
+    acts = [type(op) for op in disk.history.ops if getattr(op, "inode", None) == file.inode]
+    assert acts.index(Sync) < acts.index(Rename)
 
 
 def test_an_unknown_entry_type_is_skipped_by_its_length(place: Folder) -> None:

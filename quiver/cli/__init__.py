@@ -15,4 +15,4 @@
 ``JSON.md`` lists the fields of each ``--json`` document.
 """
 
-__all__: list[str] = []
+__all__ = ()

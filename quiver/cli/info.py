@@ -84,7 +84,7 @@ def _describe(disk: Disk, core: int, manifest: StoreManifest) -> Fields:
         covered = max(covered, catalog.covered_wal_seq)
     wal, held = _wal(disk, core, catalog, digest=manifest.layout_digest, covered=covered)
     quarantine = _quarantine(disk, core)
-    used = wal["file_bytes"] + catalog.segment_bytes + quarantine["quarantine_bytes"]
+    used = wal["used_bytes"] + catalog.segment_bytes + quarantine["quarantine_bytes"]
     used += (acks.log_bytes or 0) + (acks.checkpoint_bytes or 0)
     return {
         "core": core,
@@ -124,7 +124,7 @@ def _wal(
     wal = {
         "file_count": len(states),
         "file_bytes": sum(state.file_bytes for state in states),
-        "allocated_bytes": sum(state.allocated_bytes for state in states),
+        "used_bytes": sum(min(state.file_bytes, state.allocated_bytes) for state in states),
         "bundle_count": sum(state.bundle_count for state in states),
         "wal_seq_first": filled[0].wal_seq_first if filled else None,
         "wal_seq_last": filled[-1].wal_seq_last if filled else None,
@@ -167,7 +167,7 @@ def _quarantine(disk: Disk, core: int) -> Fields:
 def _lines(core: Mapping[str, Any]) -> list[tuple[str, str]]:
     wal, held, segment = core["wal"], core["open_segment"], core["segments"]
     acks, retention = core["acks"], core["retention"]
-    log = f"{count(wal['file_count'], 'file')}, {format_bytes(wal['file_bytes'])}: "
+    log = f"{count(wal['file_count'], 'file')}, {format_bytes(wal['used_bytes'])}: "
     log += _range(count(wal["bundle_count"], "bundle"), wal)
     if wal["torn_bytes"]:
         log += f"; {format_bytes(wal['torn_bytes'])} unfinished at the end"

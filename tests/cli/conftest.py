@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import quiver
+from quiver.cli.program import program
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def run_quiver(*arguments: object) -> Result:
+    """Run the program in this process; what it raises past its outermost door fails the test."""
+    found = CliRunner().invoke(program, [str(a) for a in arguments], catch_exceptions=False)
+    return Result(found.exit_code, found.stdout, found.stderr)
+
+
+def tree_digest(folder: Path) -> str:
+    """Digest of every name, mode, size, time and byte below a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        found = path.lstat()
+        digest.update(f"{path}|{found.st_mode:o}|{found.st_size}|{found.st_mtime_ns}|".encode())
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def flip(path: Path, offset: int) -> None:
+    """Change one bit of a file, whatever its mode."""
+    path.chmod(0o600)
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[str]:
+    """Give the dotted names of everything in a document that is no object or list of objects."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for inner in value:
+            yield from leaves(inner, f"{path}[]")
+    else:
+        yield f"{path}[]" if isinstance(value, list) else path
+
+
+def fill(folder: Path) -> None:
+    """Write a store that shows every station: a segment, an open one, outcomes of two readers.
+
+    It is left as a stopped process leaves it: bundles 3 and 4 are in the WAL only.
+    """
+    origin = folder.with_name(f"{folder.name}.origin")
+    with quiver.open(origin, slots=["logs", "traces"], worker=False) as store:
+        for number in range(3):
+            store.append({"logs": pa.table({"n": [number, None], "s": ["a", "b"]})})
+        store.finalize()
+        store.subscribe("parquet").poll().ack()
+        store.subscribe("spark").poll().nack(retry_after=3600)
+        store.append({"logs": pa.table({"n": [3]}), "traces": pa.table({"t": ["x"]})})
+        store.append({"traces": pa.table({"t": ["y", "z"]})})
+        store.flush()
+        shutil.copytree(origin, folder)
+    shutil.rmtree(origin)
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "store"
+    fill(folder)
+    return folder
+
+
+@pytest.fixture
+def store(filled, tmp_path) -> Path:
+    """A copy of the filled store that a test may damage."""
+    return Path(shutil.copytree(filled, tmp_path / "store"))
+
+
+@pytest.fixture
+def run() -> Callable[..., Result]:
+    return run_quiver
+
+
+@pytest.fixture
+def kit() -> SimpleNamespace:
+    """Small tools that several test files share."""
+    return SimpleNamespace(tree_digest=tree_digest, flip=flip, leaves=leaves)

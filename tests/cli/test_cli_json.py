@@ -1,0 +1,115 @@
+"""JSON.md lists the fields of each report: those that are written, no more and no fewer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import quiver
+
+PAGE = Path(quiver.__file__).parent / "cli" / "JSON.md"
+GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
+
+
+def sections() -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", PAGE.read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def fields(section: str) -> set[str]:
+    return set(re.findall(r"^\| `([^`]+)` \|[^|]*\|$", sections()[section], flags=re.MULTILINE))
+
+
+def dump_fields() -> dict[tuple[str, str], set[str]]:
+    table: dict[tuple[str, str], set[str]] = {}
+    for line in sections()["dump"].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 3 and cells[0] != "`file_kind`" and not cells[0].startswith("---"):
+            for kind in re.findall(r"`([^`]+)`", cells[1]):
+                names = set(re.findall(r"`([^`]+)`", cells[2]))
+                table[cells[0].strip("`"), kind] = names
+    return table
+
+
+@pytest.fixture
+def worn(run, store, kit) -> Path:
+    """A store with something of everything that is reported."""
+    log = store / "core_0/wal/quiver.wal"
+    in_no_segment = run("dump", log, "--json").lines[4]
+    kit.flip(log, in_no_segment["offset"] + 100)
+    with log.open("ab") as file:
+        file.write(b"\x40\0\0\0")
+    return store
+
+
+@pytest.mark.parametrize("verb", ["version", "info", "finalize"])
+def test_the_fields_of_a_document_are_those_on_the_page(run, worn, kit, verb) -> None:
+    found = run(verb, *([] if verb == "version" else [worn]), "--json").document
+    assert set(kit.leaves(found)) == fields(verb)
+
+
+def test_the_fields_of_ingest_are_those_on_the_page(run, tmp_path, kit) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("n\n1\n")
+    found = run("ingest", tmp_path / "s", "--slot", f"x={path}", "--json").document
+    assert set(kit.leaves(found)) == fields("ingest")
+
+
+@pytest.mark.parametrize("noun", ["wal", "segments", "subscribers", "bundles"])
+def test_the_fields_of_ls_are_those_on_the_page(run, filled, kit, noun) -> None:
+    kind = noun.removesuffix("s")
+    items = run("ls", filled, noun, "--json").lines
+    assert items
+    for item in items:
+        assert item["kind"] == kind
+        assert set(kit.leaves(item)) == fields(f"ls: {kind}")
+
+
+def test_the_fields_of_check_are_those_on_the_page(run, worn, kit) -> None:
+    *found, summary = run("check", worn, "--json").lines
+    assert {item["kind"] for item in found} == {"damage", "note"}
+    for item in found:
+        assert set(kit.leaves(item)) == fields("check: damage")
+    assert set(kit.leaves(summary)) == fields("check: summary")
+
+
+def test_the_fields_of_dump_are_those_on_the_page(run, worn, kit) -> None:
+    written: dict[tuple[str, str], set[str]] = {}
+    files = [*(worn / "core_0").rglob("*"), worn / "quiver.json", *GOLDEN.rglob("*")]
+    for path in files:
+        if not path.is_file() or path.name == "LOCK":
+            continue
+        for item in run("dump", path, "--json").lines:
+            names = set(kit.leaves(item))
+            key = (item["file_kind"], item["kind"])
+            if item["kind"] in ("damage", "torn"):
+                key = ("any", item["kind"])
+            written.setdefault(key, set()).update(names)
+    page = dump_fields()
+    common = fields("dump")
+    assert written.keys() == page.keys() - {("wal", "entry")}
+    for key, names in written.items():
+        # An empty list shows the list and not what is in its elements.
+        whole = {
+            name for name in names - common if not any(n.startswith(f"{name}.") for n in names)
+        }
+        assert whole == page[key], key
+
+
+def test_other_entries_of_a_log_have_the_fields_on_the_page(run, store, kit) -> None:
+    from quiver.wal.format import CRC, HEAD, LENGTH, crc32c
+
+    body = HEAD.pack(1, 5, 9, 0)
+    with (store / "core_0/wal/quiver.wal").open("ab") as file:
+        file.write(LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body)))
+    item = run("dump", store / "core_0/wal/quiver.wal", "--json").lines[-1]
+    assert item["entry_type"] == 1
+    assert set(kit.leaves(item)) - fields("dump") == dump_fields()["wal", "entry"]
+
+
+def test_names_of_fields_carry_their_units() -> None:
+    names = {name.split(".")[-1] for section in sections() for name in fields(section)}
+    for name in names:
+        assert not re.search(r"(_ns|_size|_length|_len)$", name)

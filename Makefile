@@ -3,6 +3,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 CRASH_IMAGES ?= 1500
+FUZZ_SECONDS ?= 60
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -11,9 +12,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
 LOCK_INPUT := pyproject.toml --extra cli --extra spark --group dev --python-version 3.11
+FUZZ_READY := $(VENV)/.ready-fuzz
+FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test crash demo clean
+.PHONY: help setup lock fmt lint test crash fuzz demo clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,9 +35,10 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@touch $@
 
-lock: ## write requirements.lock afresh from pyproject.toml; needs uv
+lock: ## write both requirements.lock afresh from pyproject.toml; needs uv
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	uv pip compile $(LOCK_FLAGS) $(LOCK_INPUT) -o requirements.lock
+	uv pip compile $(LOCK_FLAGS) $(FUZZ_LOCK_INPUT) -o fuzz/requirements.lock
 
 fmt: $(READY) ## format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
@@ -52,6 +56,15 @@ test: lint ## lint, then all tests; Spark's in one process of their own
 
 crash: $(READY) ## cut the power after every act of a workload and look at all that may be left
 	QUIVER_CRASH_IMAGES=$(CRASH_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/crash --timeout 3600
+
+$(FUZZ_READY): $(READY) fuzz/requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r fuzz/requirements.lock
+	@touch $@
+
+fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (60) for each
+	@set -e; for target in wal acks ipc segment; do \
+		echo "fuzz $$target for $(FUZZ_SECONDS) s"; \
+		$(BIN)/python fuzz/run.py $$target $(FUZZ_SECONDS); done
 
 demo: $(READY) ## append, crash, recover and read with Spark, in a minute
 	$(BIN)/python -m bench.demo

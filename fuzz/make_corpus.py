@@ -1,0 +1,124 @@
+"""Write the seeds of every target from the golden files; the same bytes each time it is run."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from pathlib import Path
+
+import fuzz_acks
+import fuzz_ipc
+import fuzz_segment
+import fuzz_wal
+import pyarrow as pa
+
+from quiver.segment.directory import Description, encode_directory
+from quiver.segment.format import Footer, encode_tail
+from quiver.segment.manifest import encode_manifest
+from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "golden" / "v1"
+CORPUS = ROOT / "fuzz" / "corpus"
+
+
+def wal_seeds() -> dict[str, bytes]:
+    log = (GOLDEN / "wal" / "quiver.wal").read_bytes()
+    sidecar = (GOLDEN / "wal" / "truncate.offset").read_bytes()
+    head = log[: fuzz_wal.HEADER_BYTES]
+    second = fuzz_wal.frame_at(memoryview(log), len(head), fuzz_wal.LIMIT).end
+
+    def seed(flags: int, body: bytes, cut: int = 0) -> bytes:
+        return fuzz_wal.INPUT.pack(flags, cut) + body
+
+    rotated = log[:second] + head + log[second:]
+    damaged = log[:100] + b"\xff" * 8 + log[108:]
+    own_place = fuzz_wal.encode_sidecar(fuzz_wal.Place(1, second))
+    every = fuzz_wal.REPAIR | fuzz_wal.ROTATED | fuzz_wal.WITH_SIDECAR | fuzz_wal.COVERED
+    return {
+        "golden": seed(0, log),
+        "golden-repaired": seed(fuzz_wal.REPAIR, log),
+        "golden-sidecar": seed(fuzz_wal.WITH_SIDECAR, log + sidecar),
+        "rotated": seed(fuzz_wal.ROTATED | fuzz_wal.REPAIR, rotated, second),
+        "covered": seed(every, rotated + own_place, second),
+        "damaged": seed(0, damaged),
+        "torn": seed(0, log[:-7]),
+        "torn-retired": seed(0, b"\xff" + log[1:-7]),
+        "hole": seed(0, head + bytes(second - len(head)) + log[second:]),
+    }
+
+
+def acks_seeds() -> dict[str, bytes]:
+    log = (GOLDEN / "acks" / "ack.log").read_bytes()
+    state = (GOLDEN / "acks" / "checkpoint").read_bytes()
+
+    def seed(flags: int, log: bytes, state: bytes) -> bytes:
+        return fuzz_acks.INPUT.pack(flags, len(log)) + log + state
+
+    return {
+        "golden": seed(0, log, state),
+        "golden-repaired": seed(fuzz_acks.REPAIR, log, state),
+        "no-log": seed(fuzz_acks.NO_LOG | fuzz_acks.REPAIR, b"", state),
+        "no-checkpoint": seed(fuzz_acks.NO_CHECKPOINT | fuzz_acks.REPAIR, log, b""),
+        "damaged": seed(0, log[:100] + b"\xff" * 8 + log[108:], state),
+        "torn": seed(0, log[:-30], state),
+    }
+
+
+def ipc_seeds() -> dict[str, bytes]:
+    levels = pa.array(["warn", "info", None] * 20).dictionary_encode()
+    nested = pa.array([[{"k": "a", "v": 1}], None, []] * 20)
+    batch = pa.record_batch({"level": levels, "nested": nested, "n": pa.array(range(60))})
+    seeds = {}
+    for codec in ("plain", "zstd", "lz4"):
+        options = pa.ipc.IpcWriteOptions(compression=None if codec == "plain" else codec)
+        for kind, writer in (("stream", pa.ipc.new_stream), ("file", pa.ipc.new_file)):
+            sink = pa.BufferOutputStream()
+            with writer(sink, batch.schema, options=options) as opened:
+                opened.write_batch(batch)
+            flags = fuzz_ipc.FILE if kind == "file" else 0
+            seeds[f"{kind}-{codec}"] = bytes([flags]) + sink.getvalue().to_pybytes()
+    return seeds
+
+
+def foreign_segment() -> bytes:
+    """Lay out a segment whose streams have no checksum of their own, so that theirs can be hit."""
+    stream = ipc_seeds()["file-plain"][1:]
+    entry = StreamEntry(0, 0, bytes(32), 0, len(stream), 60, 1)
+    core = pa.ipc.open_file(encode_directory([entry], Description(), {})).read_all()
+    sink = pa.BufferOutputStream()
+    table = core.select(range(7)).replace_schema_metadata(None)
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    directory = sink.getvalue().to_pybytes()
+    manifest = encode_manifest([BundleEntry(0, (SlotRef(0, 0, 0),), 0, 0)]).to_pybytes()
+    place = len(stream), len(directory), len(stream) + len(directory), len(manifest)
+    body = stream + directory + manifest
+    return body + encode_tail(Footer(1, 1, *place), zlib.crc32(body))
+
+
+def segment_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "segment" / fuzz_segment.PATH).read_bytes()
+    repair = bytes([fuzz_segment.REPAIR])
+    return {
+        "golden": b"\0" + golden,
+        "golden-repaired": repair + golden,
+        "foreign": b"\0" + foreign_segment(),
+        "foreign-repaired": repair + foreign_segment(),
+    }
+
+
+SEEDS = {"wal": wal_seeds, "acks": acks_seeds, "ipc": ipc_seeds, "segment": segment_seeds}
+
+
+def main() -> None:
+    for target, seeds in SEEDS.items():
+        folder = CORPUS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in seeds().items():
+            (folder / name).write_bytes(data)
+            sys.stdout.write(f"{folder.relative_to(ROOT)}/{name}: {len(data)} bytes\n")
+
+
+if __name__ == "__main__":
+    main()

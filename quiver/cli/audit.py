@@ -19,13 +19,12 @@ from quiver.cli.inspect import (
     core_numbers,
     listing,
     load_segments,
-    newest_place,
     rotated_generation,
     survey_wal,
 )
 from quiver.cli.outcomes import read_acks
 from quiver.disk import Disk, Stat, is_temporary
-from quiver.engine.core import core_folder
+from quiver.engine.core import core_folder, covered_place
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError
 from quiver.ipc import decode_stream
 from quiver.manifest import MANIFEST_NAME, StoreManifest
@@ -112,7 +111,7 @@ def _audit_wal(
     def decode(bundle: EncodedBundle) -> None:
         _decode(bundle, manifest)
 
-    newest = newest_place(catalog)
+    newest = covered_place(catalog)
     digest = manifest.layout_digest if manifest is not None else None
     try:
         for state in survey_wal(disk, core, newest=newest, digest=digest, visit=decode):

@@ -108,7 +108,8 @@ def _wal(
     disk: Disk, core: int, catalog: Catalog, *, digest: bytes, covered: int
 ) -> tuple[Fields, Fields]:
     """Walk the log: what is in it, and what of that is in no segment yet."""
-    from quiver.cli.inspect import newest_place, survey_wal
+    from quiver.cli.inspect import survey_wal
+    from quiver.engine.core import covered_place
 
     held: Fields = {"bundle_count": 0, "payload_bytes": 0, "oldest_time": None}
 
@@ -118,7 +119,7 @@ def _wal(
             held["payload_bytes"] += bundle.payload_bytes
             held["oldest_time"] = held["oldest_time"] or format_time(bundle.ingestion_ns)
 
-    newest = newest_place(catalog)
+    newest = covered_place(catalog)
     states = list(survey_wal(disk, core, newest=newest, digest=digest, visit=hold))
     filled = [state for state in states if state.bundle_count]
     wal = {

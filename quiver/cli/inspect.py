@@ -37,7 +37,6 @@ __all__ = [
     "core_numbers",
     "listing",
     "load_segments",
-    "newest_place",
     "open_folder",
     "open_wal",
     "read_wal",
@@ -76,16 +75,6 @@ def load_segments(disk: Disk, core: int) -> tuple[Catalog, list[tuple[str, Damag
     if disk.stat(folder) is None:
         return Catalog(), []
     return Catalog.load(disk, folder)
-
-
-def newest_place(catalog: Catalog) -> Place | None:
-    """Give the place in the WAL behind what the newest segment covers; None if none says."""
-    if catalog.newest_seq is None:
-        return None
-    newest = catalog.get(catalog.newest_seq)
-    if newest.wal_generation is None or newest.wal_offset is None:
-        return None
-    return Place(newest.wal_generation, newest.wal_offset)
 
 
 # WAL -------------------------------------------------------------------------------------------

@@ -100,9 +100,10 @@ def _cell(name: str, value: Any) -> Any:  # noqa: ANN401
 
 
 def _wal(disk: Disk, core: int, slots: SlotTable) -> Iterator[Fields]:
-    from quiver.cli.inspect import load_segments, newest_place, survey_wal
+    from quiver.cli.inspect import load_segments, survey_wal
+    from quiver.engine.core import covered_place
 
-    newest = newest_place(load_segments(disk, core)[0])
+    newest = covered_place(load_segments(disk, core)[0])
     for state in survey_wal(disk, core, newest=newest, digest=slots.digest()):
         yield {
             "core": core,

@@ -33,6 +33,7 @@ from pyarrow import types as kinds
 
 from quiver.cli.output import plain
 from quiver.errors import InputError
+from quiver.scan.nested import decode
 
 __all__ = ["csv_batch", "json_rows"]
 
@@ -68,7 +69,7 @@ def _dump(value: Any) -> str:  # noqa: ANN401
 
 
 def _flat(array: Array) -> Array:
-    array = _decoded(array)
+    array = decode(array)
     kind = array.type
     if kinds.is_nested(kind) or kinds.is_interval(kind):
         texts = [None if value is None else _dump(value) for value in _values(array)]
@@ -81,24 +82,12 @@ def _flat(array: Array) -> Array:
 
 
 def _values(array: Array) -> Values:
-    array = _decoded(array)
+    array = decode(array)
     kind = array.type
     for belongs, convert in _CONVERTERS:
         if belongs(kind):
             return convert(array)
     return [plain(value) for value in array.to_pylist()]
-
-
-def _decoded(array: Array) -> Array:
-    while True:
-        if isinstance(array, pa.DictionaryArray):
-            array = array.dictionary_decode()
-        elif isinstance(array, pa.RunEndEncodedArray):
-            array = pc.call_function("run_end_decode", [array])
-        elif isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        else:
-            return array
 
 
 def _floats(array: Array) -> Values:

@@ -11,7 +11,7 @@
 """
 
 from quiver.disk.local import LocalDisk
-from quiver.disk.quarantine import copy_range, save_bytes
+from quiver.disk.quarantine import copy_file, copy_range, save_bytes
 from quiver.disk.replace import TEMPORARY, is_temporary, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
 
@@ -25,6 +25,7 @@ __all__ = [
     "LocalDisk",
     "Lock",
     "Stat",
+    "copy_file",
     "copy_range",
     "is_temporary",
     "replace",

@@ -23,6 +23,7 @@ class FolderLock:
     def __init__(self, descriptor: int, place: str) -> None:
         """Lock the descriptor and take it over; closed again if the lock is refused."""
         self._descriptor = descriptor
+        self._pid = os.getpid()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
@@ -45,9 +46,15 @@ class FolderLock:
             ) from error
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Give the lock up; in a forked child only the copy of the descriptor."""
         descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
+        if descriptor < 0:
+            return
+        try:
+            if self._pid == os.getpid():
+                # A child forked meanwhile has the descriptor too, at least until its exec is done.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
             os.close(descriptor)
 
 

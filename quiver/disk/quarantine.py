@@ -14,9 +14,19 @@ from quiver.disk.replace import write_new
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk, File
 from quiver.errors import DamageError
 
-__all__ = ["copy_range", "save_bytes"]
+__all__ = ["copy_file", "copy_range", "save_bytes"]
 
 _PIECE = 4 << 20
+
+
+def copy_file(disk: Disk, folder: str, path: str, *, error: DamageError) -> None:
+    """Copy a whole file to ``folder`` under its own name, durable when this returns."""
+    file = disk.open(path)
+    try:
+        name = posixpath.basename(path)
+        copy_range(disk, folder, name, file=file, offset=0, end=file.size(), error=error)
+    finally:
+        file.close()
 
 
 def copy_range(

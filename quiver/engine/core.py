@@ -22,12 +22,22 @@ from quiver.segment import Catalog, OpenSegment, SegmentReader
 from quiver.subscriber import Claim, Registry
 from quiver.wal import Log, Place
 
-__all__ = ["Core", "RecoveryReport", "core_folder"]
+__all__ = ["Core", "RecoveryReport", "core_folder", "covered_place"]
 
 
 def core_folder(number: int) -> str:
     """Name of the folder of one core."""
     return f"core_{number}"
+
+
+def covered_place(catalog: Catalog) -> Place | None:
+    """Give the place in the WAL up to which segments hold everything; None if none says."""
+    if catalog.newest_seq is None:
+        return None
+    newest = catalog.get(catalog.newest_seq)
+    if newest.wal_generation is None or newest.wal_offset is None:
+        return None
+    return Place(newest.wal_generation, newest.wal_offset)
 
 
 @dataclass(slots=True)

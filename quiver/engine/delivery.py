@@ -11,7 +11,7 @@ import logging
 
 from quiver.acks import DROPPED_DAMAGED, Ack, Dropped, Nack, Record, Register, Unregister
 from quiver.bundle import RecordBundle
-from quiver.disk import copy_range
+from quiver.disk import copy_file
 from quiver.engine.core import Core
 from quiver.engine.space import sync_acks, write_off_segment
 from quiver.errors import DamageError, MissingError, QuiverError
@@ -106,19 +106,7 @@ def _write_off(core: Core, claim: Claim, error: DamageError | MissingError) -> N
 def _copy_segment(core: Core, segment_seq: int, error: DamageError) -> None:
     """Keep a damaged segment in quarantine: the original goes once all bundles are resolved."""
     path = core.catalog.get(segment_seq).path
-    file = core.disk.open(path)
-    try:
-        copy_range(
-            core.disk,
-            core.path("quarantine"),
-            path.rsplit("/", 1)[-1],
-            file=file,
-            offset=0,
-            end=file.size(),
-            error=error,
-        )
-    finally:
-        file.close()
+    copy_file(core.disk, core.path("quarantine"), path, error=error)
 
 
 def ack(core: Core, claim: Claim) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from quiver.clock import Clock
 from quiver.config import Config
-from quiver.disk import TEMPORARY, Disk, Lock, copy_range, is_temporary, save_bytes
-from quiver.engine.core import Core, RecoveryReport, core_folder
+from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary, save_bytes
+from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.ingest import write_open_segment
 from quiver.engine.outcomes import open_outcomes
 from quiver.errors import DamagedEntry, DamageError, InputError
@@ -150,19 +150,7 @@ def _load_catalog(disk: Disk, folder: str, report: RecoveryReport) -> tuple[Cata
         next_seq = max(next_seq, info.segment_seq + 1)
     for path, error in damaged:
         next_seq = max(next_seq, (parse_segment_name(path.rsplit("/", 1)[-1]) or 0) + 1)
-        file = disk.open(path)
-        try:
-            copy_range(
-                disk,
-                f"{folder}/quarantine",
-                path.rsplit("/", 1)[-1],
-                file=file,
-                offset=0,
-                end=file.size(),
-                error=error,
-            )
-        finally:
-            file.close()
+        copy_file(disk, f"{folder}/quarantine", path, error=error)
         disk.unlink(path)
         report.damage.append(error)
     if damaged:
@@ -178,7 +166,7 @@ def _replay(core: Core) -> None:
         digest=core.manifest.layout_digest,
         entry_bytes_max=core.config.limits.entry_bytes,
         covered_seq=core.covered_wal_seq if core.covered_wal_seq >= 0 else None,
-        hint=_covered_place(core.catalog),
+        hint=covered_place(core.catalog),
         quarantine=core.path("quarantine"),
     )
     finalized_to: Place | None = None
@@ -204,16 +192,6 @@ def _replay(core: Core) -> None:
         core.log.truncate(core.log.end)
     elif finalized_to is not None:
         core.log.truncate(finalized_to)
-
-
-def _covered_place(catalog: Catalog) -> Place | None:
-    """Give the place in the WAL up to which segments hold everything, says the newest one."""
-    if catalog.newest_seq is None:
-        return None
-    newest = catalog.get(catalog.newest_seq)
-    if newest.wal_generation is None or newest.wal_offset is None:
-        return None
-    return Place(newest.wal_generation, newest.wal_offset)
 
 
 def _is_readable(core: Core, bundle: EncodedBundle, end: Place) -> bool:

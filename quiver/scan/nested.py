@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-__all__ = ["Array", "Conversion", "DataType", "convert"]
+__all__ = ["Array", "Conversion", "DataType", "convert", "decode"]
 
 Array: TypeAlias = Any
 DataType: TypeAlias = Any
@@ -47,7 +47,7 @@ def convert(array: Array, kind: DataType, how: Conversion) -> Array:
         return pa.nulls(len(array), kind)
     if isinstance(kind, pa.DictionaryType) and isinstance(array.type, pa.DictionaryType):
         return _convert_dictionary(array, kind, how)
-    plain = _decode(array)
+    plain = decode(array)
     if plain is not array:
         return convert(plain, kind, how)
     if kinds.is_struct(kind) and kinds.is_struct(array.type):
@@ -67,7 +67,8 @@ def _changes(kind: DataType, how: Conversion) -> bool:
     return how.changes(kind)
 
 
-def _decode(array: Array) -> Array:
+def decode(array: Array) -> Array:
+    """Give the plain values under dictionaries, runs and extension types."""
     while True:
         if isinstance(array, pa.DictionaryArray):
             array = array.dictionary_decode()

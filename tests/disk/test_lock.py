@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -17,6 +18,13 @@ from quiver.disk import LocalDisk
 lock = LocalDisk(sys.argv[1]).lock("LOCK")
 print("held", flush=True)
 sys.stdin.read()
+"""
+
+
+LISTER = """
+import os
+print([os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")
+       if os.path.exists(f"/proc/self/fd/{name}")], flush=True)
 """
 
 
@@ -74,16 +82,45 @@ def test_a_lock_file_without_a_pid_names_nobody(disk, text: str) -> None:
     lock.release()
 
 
-def test_the_lock_is_not_inherited_by_programs_started_meanwhile(disk) -> None:
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # The child only waits and ends.
+def test_a_forked_child_neither_frees_the_lock_nor_keeps_it(disk) -> None:
     lock = disk.lock("LOCK")
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"],
-        stdin=subprocess.PIPE,
-        close_fds=False,
-    )
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        try:
+            lock.release()
+            theirs.send(b"released")
+            theirs.recv(1)
+        finally:
+            os._exit(0)
     try:
+        assert ours.recv(8) == b"released"
+        with pytest.raises(LockedError):
+            disk.lock("LOCK")
         lock.release()
         disk.lock("LOCK").release()
     finally:
+        ours.send(b"x")
+        os.waitpid(child, 0)
+        ours.close()
+        theirs.close()
+
+
+def test_a_program_started_meanwhile_has_the_lock_closed(disk) -> None:
+    lock = disk.lock("LOCK")
+    child = subprocess.Popen(
+        [sys.executable, "-c", LISTER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        close_fds=False,
+    )
+    try:
+        inherited = child.stdout.readline()
+        assert "pipe" in inherited
+        assert "LOCK" not in inherited
+    finally:
         child.kill()
         child.communicate()
+        lock.release()

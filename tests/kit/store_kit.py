@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
 import pyarrow as pa
 
 import quiver
@@ -35,3 +39,17 @@ def numbers(store: quiver.Store, subscriber: str = "reader") -> list[int]:
             }
             found.append(number)
     return found
+
+
+def writer(path: Path) -> Callable[..., str]:
+    """Give what writes a store of ``logs`` and ``metrics``: each list of bundles a segment."""
+
+    def write(*segments: list[Mapping[str, Any]], core: int = 0) -> str:
+        with quiver.open(path, slots=["logs", "metrics"], core=core, worker=False) as store:
+            for bundles in segments:
+                for bundle in bundles:
+                    store.append(bundle)
+                store.finalize()
+        return str(path)
+
+    return write

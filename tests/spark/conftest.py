@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from store_kit import writer
 
-import quiver
 from quiver.spark import session
 
 Write = Callable[..., str]
@@ -16,17 +15,7 @@ Write = Callable[..., str]
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Write a store of slots ``logs`` and ``metrics``: each list of bundles becomes a segment."""
-
-    def write(*segments: list[Mapping[str, Any]], core: int = 0) -> str:
-        path = tmp_path / "store"
-        with quiver.open(path, slots=["logs", "metrics"], core=core, worker=False) as store:
-            for bundles in segments:
-                for bundle in bundles:
-                    store.append(bundle)
-                store.finalize()
-        return str(path)
-
-    return write
+    return writer(tmp_path / "store")
 
 
 @pytest.fixture(scope="session")

@@ -112,6 +112,8 @@ def resolve_bundle(
         raise InputError("the bundle is empty: no slot is present", hint="skip it, or fill a slot")
     batches: dict[int, pa.RecordBatch] = {}
     for name, batch in ready.items():
+        if not isinstance(name, str):
+            raise InputError(f"{name!r} is no slot name", hint="the keys of a bundle are names")
         slot = slots[name]
         try:
             check_schema(batch.schema, limits)

@@ -16,6 +16,7 @@ from quiver.errors import ConfigError
 from quiver.units import MILLISECOND, SECOND, parse_bytes, parse_duration
 
 __all__ = [
+    "HARD_LIMITS",
     "AcksConfig",
     "Config",
     "Durability",
@@ -91,10 +92,12 @@ class RetentionConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsConfig:
-    """The largest things that are written or believed when read, checked before allocating.
+    """The largest things that an append may bring, checked before anything is written.
 
-    ``decoded_bytes`` bounds what the compressed bodies of one payload, or of one chunk and its
-    dictionaries, decode to. Quiver writes none, but other writers of segments do.
+    What a store holds is read by ``for_reading``: a limit that was lowered since must not turn
+    good data into damage. ``decoded_bytes`` bounds what the compressed bodies of one payload, or
+    of one chunk and its dictionaries, decode to when read. Quiver writes none, but other writers
+    of segments do.
     """
 
     entry_bytes: int = field(default=256 * _MIB, metadata=_BYTES)
@@ -102,6 +105,16 @@ class LimitsConfig:
     rows: int = field(default=100_000_000, metadata=_COUNT)
     columns: int = field(default=10_000, metadata=_COUNT)
     nesting: int = field(default=48, metadata=_COUNT)
+
+    def for_reading(self) -> LimitsConfig:
+        """Give what bytes on disk are held to: all that any writer may have written."""
+        return dataclasses.replace(HARD_LIMITS, decoded_bytes=self.decoded_bytes)
+
+
+HARD_LIMITS: Final = LimitsConfig(
+    entry_bytes=0xFFFF_FFF7, decoded_bytes=1 << 40, rows=1 << 40, columns=100_000, nesting=64
+)
+"""What a store may hold at most; no option goes beyond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +134,12 @@ class Config:
             for knob in fields(getattr(self, section.name)):
                 value = getattr(getattr(self, section.name), knob.name)
                 _check(knob, value, f"{section.name}.{knob.name}")
-        if self.limits.entry_bytes > _U32_MAX - _FRAME_ROOM:
-            raise ConfigError(f"limits.entry_bytes: at most {_U32_MAX - _FRAME_ROOM}")
+        for knob in fields(HARD_LIMITS):
+            most = getattr(HARD_LIMITS, knob.name)
+            if getattr(self.limits, knob.name) > most:
+                raise ConfigError(f"limits.{knob.name}: at most {most:,}")
+        if self.acks.max_size > ACK_LOG_BYTES_MAX:
+            raise ConfigError(f"acks.max_size: at most {ACK_LOG_BYTES_MAX:,}")
         if self.wal.max_size < self.limits.entry_bytes:
             raise ConfigError(
                 f"wal.max_size ({self.wal.max_size}) is below limits.entry_bytes "
@@ -146,8 +163,8 @@ class Config:
         return cast("Config", _load(cls, value, ""))
 
 
-_U32_MAX: Final = 0xFFFF_FFFF
-_FRAME_ROOM: Final = 8
+ACK_LOG_BYTES_MAX: Final = 128 * _MIB
+"""Half of what ack.log is allowed to reach, so that a checkpoint is made in time."""
 
 
 def _load(kind: type[Any], values: object, prefix: str) -> object:

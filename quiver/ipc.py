@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from quiver.config import LimitsConfig
-from quiver.errors import DamagedEntry, InputError
+from quiver.errors import CapacityError, DamagedEntry, InputError
 from quiver.ipc_messages import file_blocks, stream_decoded_bytes
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(use_threads=False)
-_DEFAULT_LIMITS: Final = LimitsConfig()
+_DEFAULT_LIMITS: Final = LimitsConfig().for_reading()
 
 ARROW_FAULTS: Final = (
     pa.ArrowException,
@@ -37,17 +37,23 @@ ARROW_FAULTS: Final = (
     TypeError,
     NotImplementedError,
     OverflowError,
-    MemoryError,
     EOFError,
 )
-"""What pyarrow was seen to raise on damaged input; all of it means damage here."""
+"""What pyarrow was seen to raise on damaged input; all of it means damage here.
+
+A MemoryError does not, although one of them is an ArrowException: ``_out_of_memory`` goes first.
+Sizes that lie are refused before anything is allocated, so it says nothing about the bytes.
+"""
 
 
 def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
     """Write one batch as a complete IPC stream: schema, dictionaries, the batch, end."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
-        writer.write_batch(batch)
+    try:
+        with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+            writer.write_batch(batch)
+    except MemoryError as error:
+        raise _out_of_memory() from error
     return sink.getvalue()
 
 
@@ -57,9 +63,12 @@ def encode_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
     Dictionaries of a column must be equal in all batches, otherwise pyarrow raises ArrowInvalid.
     """
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema, options=_OPTIONS) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
+    try:
+        with pa.ipc.new_file(sink, schema, options=_OPTIONS) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+    except MemoryError as error:
+        raise _out_of_memory() from error
     return sink.getvalue()
 
 
@@ -86,6 +95,8 @@ def decode_stream(
         raise DamagedEntry("an Arrow stream holds no batch") from error
     except InputError as error:
         raise DamagedEntry(f"an Arrow stream is refused: {error.message}") from error
+    except MemoryError as error:
+        raise _out_of_memory() from error
     except ARROW_FAULTS as error:
         raise DamagedEntry(f"an Arrow stream cannot be read: {error}") from error
     return batch
@@ -113,6 +124,8 @@ class ArrowFile:
             self.chunk_count: int = self._reader.num_record_batches
         except InputError as error:
             raise DamagedEntry(f"an Arrow file is refused: {error.message}") from error
+        except MemoryError as error:
+            raise _out_of_memory() from error
         except ARROW_FAULTS as error:
             raise DamagedEntry(f"an Arrow file cannot be read: {error}") from error
 
@@ -127,6 +140,8 @@ class ArrowFile:
         try:
             batch = self._reader.get_batch(index)
             _check_batch(batch, None, self._limits)
+        except MemoryError as error:
+            raise _out_of_memory() from error
         except ARROW_FAULTS as error:
             raise DamagedEntry(f"chunk {index} cannot be read: {error}") from error
         return batch
@@ -191,6 +206,13 @@ def _named(field: pa.Field[Any]) -> pa.DataType:
     """Give the type of a field once its texts have been decoded."""
     _ = (field.name, getattr(field.type, "tz", None))
     return field.type
+
+
+def _out_of_memory() -> CapacityError:
+    return CapacityError(
+        "there is not enough memory for Arrow data",
+        hint="free memory, then try again: what is on disk is as it was",
+    )
 
 
 def _check_decoded(decoded: int, limits: LimitsConfig) -> None:

@@ -15,7 +15,6 @@ from typing import Final, Literal
 
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_NAME
 from quiver.cli.inspect import (
-    READ_LIMITS,
     core_numbers,
     listing,
     load_segments,
@@ -134,7 +133,7 @@ def _decode(bundle: EncodedBundle, manifest: StoreManifest | None) -> None:
     for payload in bundle.payloads:
         if manifest is not None and payload.slot_id not in manifest.slots:
             raise DamagedEntry("a bundle has an unknown slot", found=payload.slot_id)
-        decode_stream(payload.data, rows=payload.row_count, limits=READ_LIMITS)
+        decode_stream(payload.data, rows=payload.row_count)
 
 
 def _audit_sidecar(disk: Disk, folder: str) -> Iterator[Finding]:
@@ -160,7 +159,7 @@ def _audit_segments(
     for entry in entries:
         path = f"{folder}/{entry.name}"
         try:
-            with SegmentReader.open(disk, path, limits=READ_LIMITS) as reader:
+            with SegmentReader.open(disk, path) as reader:
                 reader.verify()
                 _check_bundles(reader)
                 _check_owner(reader, manifest)

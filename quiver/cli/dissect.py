@@ -25,8 +25,9 @@ from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, Frame, decode_frame, dec
 from quiver.acks.format import MAGIC as ACKS_MAGIC
 from quiver.acks.opening import LOG_BYTES_MAX
 from quiver.acks.replay import read_log
-from quiver.cli.inspect import READ_LIMITS, rotated_generation
+from quiver.cli.inspect import rotated_generation
 from quiver.cli.output import format_time
+from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File
 from quiver.errors import DamageError, InputError
 from quiver.segment import SegmentReader
@@ -114,7 +115,7 @@ def _wal(disk: Disk, path: str) -> Items:
         items = walk(
             file,
             HEADER_BYTES,
-            entry_bytes_max=READ_LIMITS.entry_bytes,
+            entry_bytes_max=HARD_LIMITS.entry_bytes,
             is_active=rotated_generation(path) is None,
         )
         for item in items:
@@ -172,7 +173,7 @@ def _sidecar(disk: Disk, path: str) -> Items:
 
 def _segment(disk: Disk, path: str) -> Items:
     yield _footer(disk, path)
-    with SegmentReader.open(disk, path, limits=READ_LIMITS) as reader:
+    with SegmentReader.open(disk, path) as reader:
         for stream in reader.streams:
             fields = asdict(stream)
             fields["fingerprint"] = stream.fingerprint.hex()

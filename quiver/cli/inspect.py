@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from quiver.config import LimitsConfig
+from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File, LocalDisk, Stat
 from quiver.engine.core import core_folder
 from quiver.errors import DamageError, MissingError, StorageError
@@ -31,7 +31,6 @@ from quiver.wal.reader import Entry, Tail, walk
 from quiver.wal.truncate import read_sidecar
 
 __all__ = [
-    "READ_LIMITS",
     "WalFile",
     "WalState",
     "core_numbers",
@@ -43,9 +42,6 @@ __all__ = [
     "rotated_generation",
     "survey_wal",
 ]
-
-READ_LIMITS: Final = LimitsConfig(entry_bytes=0xFFFF_FFF7, rows=1 << 40, columns=100_000)
-"""What a store may hold whatever its writer's limits were."""
 
 _ATTEMPTS: Final = 8
 _CORE: Final = re.compile(r"core_(0|[1-9][0-9]{0,8})")
@@ -193,7 +189,7 @@ def _walk(
     items = walk(
         file,
         HEADER_BYTES,
-        entry_bytes_max=READ_LIMITS.entry_bytes,
+        entry_bytes_max=HARD_LIMITS.entry_bytes,
         last_seq=last_seq,
         is_active=wal_file.is_active,
     )

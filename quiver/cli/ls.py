@@ -166,13 +166,13 @@ def _subscribers(disk: Disk, core: int, _: SlotTable) -> Iterator[Fields]:
 
 
 def _bundles(disk: Disk, core: int, slots: SlotTable) -> Iterator[Fields]:
-    from quiver.cli.inspect import READ_LIMITS, load_segments
+    from quiver.cli.inspect import load_segments
     from quiver.errors import MissingError
     from quiver.segment import SegmentReader
 
     for info in load_segments(disk, core)[0]:
         try:
-            reader = SegmentReader.open(disk, info.path, limits=READ_LIMITS)
+            reader = SegmentReader.open(disk, info.path)
         except MissingError:
             continue  # Deleted since it was listed, as the store may.
         with reader:

@@ -12,7 +12,7 @@
 
 from quiver.disk.local import LocalDisk
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
-from quiver.disk.replace import TEMPORARY, is_temporary, replace, write_new
+from quiver.disk.replace import TEMPORARY, is_temporary, remove, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "copy_file",
     "copy_range",
     "is_temporary",
+    "remove",
     "replace",
     "save_bytes",
     "write_new",

@@ -15,7 +15,7 @@ import stat as modes
 from quiver.disk.lock import FolderLock
 from quiver.disk.punch import punch_hole
 from quiver.disk.vfs import FILE_MODE, FOLDER_MODE, Bytes, Lock, Stat
-from quiver.errors import CapacityError, MissingError, QuiverError, StorageError
+from quiver.errors import CapacityError, InputError, MissingError, QuiverError, StorageError
 
 __all__ = ["LocalDisk"]
 
@@ -123,12 +123,20 @@ class LocalFile:
             os.close(descriptor)
 
 
+def _folder_path(path: object) -> str:
+    """Check what a caller names as a folder; raises InputError."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InputError(f"{path!r} is not the path of a folder", hint="a str or a pathlib.Path")
+    return os.path.abspath(text)
+
+
 class LocalDisk:
     """A folder of this machine. ``create`` makes it (mode 0700) if it is not there."""
 
     def __init__(self, root: str | os.PathLike[str], *, create: bool = False) -> None:
         """Open the folder; raises MissingError, or StorageError if it is no usable folder."""
-        self.root = os.path.abspath(os.fspath(root))
+        self.root = _folder_path(root)
         self._descriptor = -1
         try:
             if create:
@@ -278,8 +286,8 @@ class LocalDisk:
         except OSError as error:
             raise refused(error, "sync the folder", self.locate(path)) from error
 
-    def lock(self, path: str) -> Lock:
-        """Take the lock file at ``path``; raises LockedError that names the holder."""
+    def lock(self, path: str, *, wait: bool = False) -> Lock:
+        """Take the lock file at ``path``; raises LockedError that names the holder, or waits."""
         try:
             try:
                 descriptor = self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE)
@@ -288,7 +296,7 @@ class LocalDisk:
                 descriptor = self._open(path, os.O_RDWR)
         except OSError as error:
             raise refused(error, "open the lock", self.locate(path)) from error
-        return FolderLock(descriptor, self.locate(path))
+        return FolderLock(descriptor, self.locate(path), wait=wait)
 
     def close(self) -> None:
         """Let go of the root; open files stay usable."""

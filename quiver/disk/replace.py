@@ -6,9 +6,9 @@ import contextlib
 import posixpath
 
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk
-from quiver.errors import QuiverError
+from quiver.errors import MissingError, QuiverError
 
-__all__ = ["TEMPORARY", "is_temporary", "replace", "write_new"]
+__all__ = ["TEMPORARY", "is_temporary", "remove", "replace", "write_new"]
 
 TEMPORARY = ".tmp"
 """How the names of unfinished files end; recovery deletes those that it knows."""
@@ -17,6 +17,12 @@ TEMPORARY = ".tmp"
 def is_temporary(name: str) -> bool:
     """Whether a file of this name is one that was never finished."""
     return name.endswith(TEMPORARY)
+
+
+def remove(disk: Disk, path: str) -> None:
+    """Remove a name; nothing happens if somebody did it before."""
+    with contextlib.suppress(MissingError):
+        disk.unlink(path)
 
 
 def replace(disk: Disk, path: str, data: Bytes) -> None:

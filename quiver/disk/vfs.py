@@ -137,6 +137,9 @@ class Disk(Protocol):
         """Return once the names in this folder survive a power cut; "" is the root."""
         ...
 
-    def lock(self, path: str) -> Lock:
-        """Take the lock file at ``path``, made if missing; raises LockedError if it is held."""
+    def lock(self, path: str, *, wait: bool = False) -> Lock:
+        """Take the lock file at ``path``, made if missing.
+
+        If it is held this raises LockedError, or waits if that is asked for.
+        """
         ...

@@ -59,13 +59,16 @@ def open(  # noqa: A001
         raise InputError(f"core: {core!r} is not a whole number from 0 to {CORES_MAX - 1}")
     table = None if slots is None else SlotTable.of(slots)
     settings = Config.of(config)
-    if disk is None:
-        disk = LocalDisk(path, create=table is not None)
-    opened = open_core(
-        disk,
-        core,
-        slots=table,
-        config=settings,
-        clock=clock if clock is not None else SystemClock(),
-    )
-    return Store(opened, worker=worker)
+    if clock is None:
+        clock = SystemClock()
+    if disk is not None:
+        return Store(
+            open_core(disk, core, slots=table, config=settings, clock=clock), worker=worker
+        )
+    local = LocalDisk(path, create=table is not None)
+    try:
+        opened = open_core(local, core, slots=table, config=settings, clock=clock)
+    except BaseException:
+        local.close()
+        raise
+    return Store(opened, worker=worker, let_go=local.close)

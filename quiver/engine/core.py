@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from quiver.acks import AckLog
+from quiver.acks import AckLog, Floor
 from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, Lock
@@ -83,10 +85,15 @@ class Core:
     changed: threading.Condition = field(init=False)
     readers: dict[int, SegmentReader] = field(default_factory=dict)
     damaged_segments: set[int] = field(default_factory=set)
+    missing_segments: set[int] = field(default_factory=set)
     forgotten: deque[Claim] = field(default_factory=deque)
     """Claims whose handles were collected without an outcome; a deque needs no lock."""
     acks_unsynced: bool = False
-    fault: QuiverError | None = None
+    floor: Floor = field(default=Floor(0, 0))
+    """The last one in ack.log, durable."""
+    covered_end: Place = field(default=Place(0, 0))
+    """The place in the WAL before which segments hold everything; ``reclaim`` gives it back."""
+    fault: BaseException | None = None
     finalize_failure: QuiverError | None = None
 
     def __post_init__(self) -> None:
@@ -97,13 +104,36 @@ class Core:
         """Give the path of something in this core's folder."""
         return "/".join((self.folder, *names))
 
+    @property
+    def broken(self) -> BaseException | None:
+        """What left the state of the disk unknown; None if it is known."""
+        # There is no log before its replay is over.
+        if self.fault is None and hasattr(self, "log"):
+            return self.log.fault
+        return self.fault
+
     def check(self) -> None:
         """Raise PoisonedError if an earlier act left the state of the disk unknown."""
-        if self.fault is not None:
+        if self.broken is not None:
             raise PoisonedError(
-                f"the store stopped after a failed write: {self.fault}",
+                f"the store stopped in the middle of a write: {self.broken!r}",
                 hint="close it and open it again: recovery finds out what survived",
-            ) from self.fault
+            ) from self.broken
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Stop the store if what is inside is broken off by anything but a QuiverError.
+
+        A signal or a lack of memory may strike between an act and its bookkeeping, and only a
+        recovery can tell how far it came. What the disk refuses, whoever asked for it undoes.
+        """
+        try:
+            yield
+        except QuiverError:
+            raise
+        except BaseException as error:
+            self.fault = self.fault or error
+            raise
 
     def usage(self) -> Usage:
         """Count what this core takes on the disk."""

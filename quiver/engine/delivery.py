@@ -18,7 +18,7 @@ from quiver.errors import DamageError, MissingError, QuiverError
 from quiver.segment import BundleEntry, SegmentReader
 from quiver.subscriber import Claim
 
-__all__ = ["ack", "defer", "nack", "next_claim", "register", "unregister"]
+__all__ = ["ack", "defer", "nack", "next_claim", "register", "release_forgotten", "unregister"]
 
 _READERS_MAX = 16
 _log = logging.getLogger("quiver.subscriber")
@@ -29,39 +29,50 @@ def register(core: Core, name: str) -> None:
     core.check()
     if name in core.registry.ids:
         return
-    subscriber_id = core.registry.register(name)
-    try:
-        _write(core, [Register(subscriber_id, name, core.clock.wall_ns())])
-        sync_acks(core)
-    except QuiverError:
-        core.registry.unregister(name)
-        raise
+    with core.whole():
+        subscriber_id = core.registry.register(name)
+        try:
+            _write(core, [Register(subscriber_id, name, core.clock.wall_ns())])
+            sync_acks(core)
+        except QuiverError:
+            core.registry.unregister(name)
+            raise
 
 
 def unregister(core: Core, name: str) -> None:
     """Forget a subscriber; what only it still needed may be deleted from now on."""
     core.check()
     core.registry.progress(name)
-    _write(core, [Unregister(core.registry.ids[name], core.clock.wall_ns())])
-    sync_acks(core)
-    core.registry.unregister(name)
-    core.changed.notify_all()
+    with core.whole():
+        _write(core, [Unregister(core.registry.ids[name], core.clock.wall_ns())])
+        sync_acks(core)
+        core.registry.unregister(name)
+        core.changed.notify_all()
+
+
+def release_forgotten(core: Core) -> None:
+    """Offer again what was claimed through handles that nobody has any more."""
+    while core.forgotten:
+        core.registry.release(core.forgotten.popleft())
+        core.changed.notify_all()
 
 
 def next_claim(core: Core, name: str) -> tuple[Claim, BundleEntry, RecordBundle] | None:
     """Claim and read the next bundle for a subscriber; None if nothing is ready."""
     core.check()
-    while core.forgotten:
-        core.registry.release(core.forgotten.popleft())
+    release_forgotten(core)
     while True:
         claim = core.registry.claim(name, core.clock.wall_ns())
         if claim is None:
             return None
         try:
             entry, bundle = _read(core, claim)
-        except (DamageError, MissingError) as error:
+        except DamageError as error:
             core.registry.release(claim)
-            _write_off(core, claim, error)
+            with core.whole():
+                _write_off(core, claim, error)
+        except MissingError as error:
+            _postpone(core, claim, error)
         except BaseException:
             core.registry.release(claim)
             raise
@@ -73,7 +84,7 @@ def _read(core: Core, claim: Claim) -> tuple[BundleEntry, RecordBundle]:
     reader = core.readers.get(claim.segment_seq)
     if reader is None:
         path = core.catalog.get(claim.segment_seq).path
-        reader = SegmentReader.open(core.disk, path, limits=core.config.limits)
+        reader = SegmentReader.open(core.disk, path, limits=core.config.limits.for_reading())
         if len(core.readers) >= _READERS_MAX:
             core.readers.pop(next(iter(core.readers)))
         core.readers[claim.segment_seq] = reader
@@ -83,15 +94,23 @@ def _read(core: Core, claim: Claim) -> tuple[BundleEntry, RecordBundle]:
     return reader.bundle_entry(claim.bundle_index), RecordBundle(named)
 
 
-def _write_off(core: Core, claim: Claim, error: DamageError | MissingError) -> None:
-    """Record as dropped what cannot be read: the bundle, or its whole segment."""
+def _postpone(core: Core, claim: Claim, error: MissingError) -> None:
+    """Leave a bundle whose file is gone for later: what is not seen is not known to be lost."""
+    if claim.segment_seq not in core.missing_segments:
+        core.missing_segments.add(claim.segment_seq)
+        core.metrics.add("quiver.segment.missing")
+        _log.warning("subscriber.segment_missing", extra={"error": str(error)})
+    core.registry.nack(claim, core.clock.wall_ns() + core.config.subscriber.retry_max)
+
+
+def _write_off(core: Core, claim: Claim, error: DamageError) -> None:
+    """Record as dropped what cannot be read, the bundle or its whole segment, with a copy kept."""
     seq = claim.segment_seq
     if seq not in core.damaged_segments:
+        _copy_segment(core, seq, error)
         core.damaged_segments.add(seq)
         core.metrics.add("quiver.damage.found", label="segment")
-        if isinstance(error, DamageError):
-            core.report.damage.append(error)
-            _copy_segment(core, seq, error)
+        core.report.damage.append(error)
     if seq not in core.readers:
         write_off_segment(core, seq, DROPPED_DAMAGED)
         return
@@ -114,8 +133,9 @@ def ack(core: Core, claim: Claim) -> None:
     core.check()
     name = core.registry.name_of(claim.subscriber_id)
     seq, index = claim.segment_seq, claim.bundle_index
-    _write(core, [Ack(claim.subscriber_id, seq, index, 1, core.clock.wall_ns())])
-    core.registry.resolve(name, seq, index)
+    with core.whole():
+        _write(core, [Ack(claim.subscriber_id, seq, index, 1, core.clock.wall_ns())])
+        core.registry.resolve(name, seq, index)
 
 
 def nack(core: Core, claim: Claim, delay_ns: int | None, *, reason: str) -> None:
@@ -136,9 +156,10 @@ def nack(core: Core, claim: Claim, delay_ns: int | None, *, reason: str) -> None
         not_before_ns=now + delay_ns,
         at_ns=now,
     )
-    _write(core, [record])
+    with core.whole():
+        _write(core, [record])
+        core.registry.nack(claim, now + delay_ns)
     _log.info("subscriber.nacked", extra={"attempt": claim.attempt, "reason": reason[:200]})
-    core.registry.nack(claim, now + delay_ns)
     core.changed.notify_all()
 
 

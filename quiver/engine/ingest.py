@@ -12,14 +12,14 @@ from typing import Any
 
 from quiver.bundle import fingerprint, resolve_bundle
 from quiver.engine.core import Core
-from quiver.engine.space import make_room
+from quiver.engine.space import make_room, reclaim
 from quiver.errors import CapacityError, InputError, QuiverError
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import OpenSegment, SegmentInfo, SegmentLabel, segment_name, write_segment
 from quiver.wal import Place, encoded_bytes
 
-__all__ = ["encode", "finalize", "take", "write_open_segment"]
+__all__ = ["encode", "finalize", "take", "try_reclaim", "write_open_segment"]
 
 _OPEN_BYTES_FACTOR = 2
 """How many times its target the open segment may hold while writing it fails."""
@@ -58,18 +58,19 @@ def take(core: Core, payloads: tuple[Payload, ...]) -> tuple[int, Place]:
     Raises CapacityError if there is no room for it, before anything is written.
     """
     core.check()
-    bundle = EncodedBundle(core.next_wal_seq, core.clock.wall_ns(), payloads)
-    _check_open_segment(core)
-    make_room(core, encoded_bytes(bundle), finalize=finalize)
-    if core.config.wal.durability != "segment":
-        core.open_end = _append(core, bundle)
-    core.next_wal_seq += 1
-    core.open_segment.add(bundle, core.clock.monotonic_ns())
-    core.metrics.add("quiver.wal.appended_bundles")
-    place = core.open_end
-    if core.open_segment.due(core.clock.monotonic_ns()) is not None:
-        _try_finalize(core)
-    return bundle.wal_seq, place
+    with core.whole():
+        bundle = EncodedBundle(core.next_wal_seq, max(core.clock.wall_ns(), 0), payloads)
+        _check_open_segment(core)
+        make_room(core, encoded_bytes(bundle), finalize=finalize)
+        if core.config.wal.durability != "segment":
+            core.open_end = _append(core, bundle)
+        core.next_wal_seq += 1
+        core.open_segment.add(bundle, core.clock.monotonic_ns())
+        core.metrics.add("quiver.wal.appended_bundles")
+        place = core.open_end
+        if core.open_segment.due(core.clock.monotonic_ns()) is not None:
+            _try_finalize(core)
+        return bundle.wal_seq, place
 
 
 def _append(core: Core, bundle: EncodedBundle) -> Place:
@@ -77,10 +78,11 @@ def _append(core: Core, bundle: EncodedBundle) -> Place:
     try:
         place = core.log.append(bundle)
     except CapacityError:
-        if core.open_segment.bundle_count == 0:
+        if core.open_segment.bundle_count == 0 and core.covered_end <= core.log.truncated:
             core.metrics.add("quiver.wal.throttled_appends")
             raise
         finalize(core)
+        reclaim(core)
         place = core.log.append(bundle)
     core.metrics.add("quiver.wal.appended_bytes", encoded_bytes(bundle))
     return place
@@ -97,13 +99,13 @@ def _check_open_segment(core: Core) -> None:
 def _try_finalize(core: Core) -> None:
     """Finalize because a threshold says so. A failure is kept, not raised.
 
-    The append that crossed the threshold is safe in the WAL, so it must not fail; the next append,
-    tick, or ``finalize`` tries again, and past twice the target size appends do raise.
+    The append that crossed the threshold was taken, so it must not fail; the next append, tick, or
+    ``finalize`` tries again, and past twice the target size appends do raise.
     """
     try:
         finalize(core)
     except QuiverError as error:
-        if core.fault is not None or core.config.wal.durability == "segment":
+        if core.broken is not None:
             raise
         core.finalize_failure = error
 
@@ -117,9 +119,19 @@ def finalize(core: Core) -> SegmentInfo | None:
     core.check()
     if core.open_segment.bundle_count == 0:
         return None
-    info = write_open_segment(core)
-    core.log.truncate(core.open_end)
-    return info
+    with core.whole():
+        info = write_open_segment(core)
+        try_reclaim(core)
+        return info
+
+
+def try_reclaim(core: Core) -> None:
+    """Give back what segments hold of the WAL; if the disk refuses, a later tick does it."""
+    try:
+        reclaim(core)
+    except QuiverError:
+        core.metrics.add("quiver.wal.reclaim_failures")
+        core.check()
 
 
 def write_open_segment(core: Core) -> SegmentInfo:
@@ -134,9 +146,7 @@ def write_open_segment(core: Core) -> SegmentInfo:
     )
     folder = core.path("segments")
     try:
-        info = write_segment(
-            core.disk, folder, core.open_segment.bundles, label=label, limits=core.config.limits
-        )
+        info = write_segment(core.disk, folder, core.open_segment.bundles, label=label)
     except QuiverError as error:
         core.metrics.add("quiver.segment.finalize_failures")
         if core.disk.stat(f"{folder}/{segment_name(label.segment_seq)}") is not None:
@@ -153,6 +163,7 @@ def _register(core: Core, info: SegmentInfo) -> None:
     core.registry.add_segment(info.segment_seq, info.bundle_count)
     core.next_segment_seq = info.segment_seq + 1
     core.covered_wal_seq = core.open_segment.bundles[-1].wal_seq
+    core.covered_end = core.open_end
     core.open_segment = OpenSegment(core.config.segment)
     core.finalize_failure = None
     core.metrics.add("quiver.segment.finalized_segments")

@@ -17,10 +17,13 @@ from quiver.acks import (
     Unregister,
 )
 from quiver.acks import Replay as AckReplay
+from quiver.acks.opening import LOG_NAME
 from quiver.disk import Disk
 from quiver.engine.core import Core, RecoveryReport
+from quiver.errors import DamagedEntry
 from quiver.segment import Catalog
 from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
+from quiver.wal import ACTIVE_NAME
 
 __all__ = ["checkpoint", "open_outcomes"]
 
@@ -29,6 +32,7 @@ def open_outcomes(
     disk: Disk, folder: str, *, catalog: Catalog, report: RecoveryReport
 ) -> tuple[AckLog, Floor, Registry]:
     """Open ack.log and bring every subscriber to where it was, over the segments that are there."""
+    _check_there(disk, folder, has_segments=len(catalog) > 0, report=report)
     acks, replay = AckLog.open(disk, f"{folder}/acks", f"{folder}/quarantine")
     report.damage += replay.damage
     registry = Registry()
@@ -45,6 +49,19 @@ def open_outcomes(
         else:
             _apply(registry, record)
     return acks, _above(floor, replay), registry
+
+
+def _check_there(disk: Disk, folder: str, *, has_segments: bool, report: RecoveryReport) -> None:
+    """Report an ack.log that is missing: it is made before the first bundle is taken."""
+    path = f"{folder}/acks/{LOG_NAME}"
+    if disk.stat(path) is None and (has_segments or disk.stat(f"{folder}/wal/{ACTIVE_NAME}")):
+        report.damage.append(
+            DamagedEntry(
+                "ack.log is missing",
+                path=disk.locate(path),
+                hint="subscribers and what they acked are forgotten: each starts anew",
+            )
+        )
 
 
 def _above(floor: Floor, replay: AckReplay) -> Floor:

@@ -9,12 +9,12 @@ are recognised by their wal_seq.
 from __future__ import annotations
 
 from quiver.clock import Clock
-from quiver.config import Config
+from quiver.config import HARD_LIMITS, Config
 from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary, save_bytes
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
-from quiver.engine.ingest import write_open_segment
+from quiver.engine.ingest import try_reclaim, write_open_segment
 from quiver.engine.outcomes import open_outcomes
-from quiver.errors import DamagedEntry, DamageError, InputError
+from quiver.errors import CapacityError, DamagedEntry, DamageError, InputError
 from quiver.ipc import decode_stream
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.metrics import Metrics
@@ -64,7 +64,20 @@ def _check_place(disk: Disk, *, create: bool) -> None:
 
 
 def _open_manifest(disk: Disk, folder: str, slots: SlotTable | None) -> StoreManifest:
-    """Read the manifest, or write it as the very first file of a new store."""
+    """Read the manifest, or write it as the very first file of a new store.
+
+    Writers of several cores may come to a new store at once: one makes it, the others wait.
+    """
+    if disk.stat(MANIFEST_NAME) is not None:
+        return _manifest(disk, folder, slots)
+    making = disk.lock(f"{MANIFEST_NAME}.lock", wait=True)
+    try:
+        return _manifest(disk, folder, slots)
+    finally:
+        making.release()
+
+
+def _manifest(disk: Disk, folder: str, slots: SlotTable | None) -> StoreManifest:
     leftover = f"{MANIFEST_NAME}.tmp"
     if disk.stat(leftover) is not None:
         disk.unlink(leftover)
@@ -125,17 +138,22 @@ def _recover(
         next_wal_seq=covered + 1,
         covered_wal_seq=covered,
         report=report,
+        floor=floor,
     )
-    with core.lock:
-        _replay(core)
+    try:
+        with core.lock:
+            _replay(core)
+    except BaseException:
+        acks.close()
+        raise
     return core
 
 
 def _load_catalog(disk: Disk, folder: str, report: RecoveryReport) -> tuple[Catalog, int]:
     """List the segments, and give the first number that none ever had.
 
-    One whose footer is damaged is moved to quarantine; its bundles come back from the WAL if that
-    still has them.
+    One whose footer is damaged is moved to quarantine; the bundles of the newest come back from
+    the WAL if that still has them and no segment was deleted since.
     """
     segments = f"{folder}/segments"
     next_seq = 0
@@ -164,12 +182,11 @@ def _replay(core: Core) -> None:
         core.disk,
         core.path("wal"),
         digest=core.manifest.layout_digest,
-        entry_bytes_max=core.config.limits.entry_bytes,
+        entry_bytes_max=HARD_LIMITS.entry_bytes,
         covered_seq=core.covered_wal_seq if core.covered_wal_seq >= 0 else None,
         hint=covered_place(core.catalog),
         quarantine=core.path("quarantine"),
     )
-    finalized_to: Place | None = None
     for bundle, end in replay:
         if not _is_readable(core, bundle, end):
             continue
@@ -177,9 +194,8 @@ def _replay(core: Core) -> None:
         core.open_segment.add(bundle, now)
         core.open_end = end
         core.report.replayed_bundles += 1
-        if core.open_segment.due(now) is not None:
-            write_open_segment(core)
-            finalized_to = end
+        if core.open_segment.due(now) is not None and core.finalize_failure is None:
+            _finalize(core)
     core.log = replay.finish(core.config.wal)
     core.next_wal_seq = replay.last_seq + 1
     core.report.skipped_bundles = replay.skipped_bundles
@@ -188,10 +204,20 @@ def _replay(core: Core) -> None:
     core.metrics.add("quiver.recovery.replayed_bundles", core.report.replayed_bundles)
     core.metrics.add("quiver.damage.found", len(core.report.damage))
     if core.open_segment.bundle_count == 0:
-        core.open_end = core.log.end
-        core.log.truncate(core.log.end)
-    elif finalized_to is not None:
-        core.log.truncate(finalized_to)
+        core.open_end = core.covered_end = core.log.end
+    try_reclaim(core)
+
+
+def _finalize(core: Core) -> None:
+    """Write what was replayed so far as a segment; on a full disk it stays in memory and the WAL.
+
+    A store must open on a full disk: its subscribers are the ones who can empty it.
+    """
+    try:
+        write_open_segment(core)
+    except CapacityError as error:
+        core.check()
+        core.finalize_failure = error
 
 
 def _is_readable(core: Core, bundle: EncodedBundle, end: Place) -> bool:
@@ -199,11 +225,12 @@ def _is_readable(core: Core, bundle: EncodedBundle, end: Place) -> bool:
 
     Its checksum was right, so this is another writer's fault or a hostile file, not bit rot.
     """
+    limits = core.config.limits.for_reading()
     try:
         for payload in bundle.payloads:
             if payload.slot_id not in core.manifest.slots:
                 raise DamagedEntry("a bundle has an unknown slot", found=payload.slot_id)
-            decode_stream(payload.data, rows=payload.row_count, limits=core.config.limits)
+            decode_stream(payload.data, rows=payload.row_count, limits=limits)
         if not bundle.payloads:
             raise DamagedEntry("a bundle has no slot")
     except DamageError as error:

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from quiver.acks import DROPPED_SIZE, Dropped, Floor
+from quiver.disk import remove
 from quiver.engine.core import Core
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Drop, Evict, FinalizeEarly, Throttle, decide
 
-__all__ = ["delete_segments", "evict", "make_room", "sync_acks", "write_off_segment"]
+__all__ = [
+    "delete_segments",
+    "evict",
+    "make_room",
+    "reclaim",
+    "sync_acks",
+    "write_off_segment",
+]
 
 
 def make_room(core: Core, incoming_bytes: int, *, finalize: Callable[[Core], object]) -> None:
@@ -79,12 +87,11 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
     """Delete segments whose outcomes are all written, for good."""
     if not segment_seqs:
         return
-    core.acks.append([Floor(core.next_segment_seq, core.covered_wal_seq + 1)])
-    core.acks_unsynced = True
+    _raise_floor(core)
     sync_acks(core)
     for segment_seq in segment_seqs:
         core.readers.pop(segment_seq, None)
-        core.disk.unlink(core.catalog.get(segment_seq).path)
+        remove(core.disk, core.catalog.get(segment_seq).path)
         core.catalog.remove(segment_seq)
         core.registry.remove_segment(segment_seq)
     try:
@@ -92,6 +99,27 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
     except QuiverError as error:
         core.fault = error
         raise
+
+
+def reclaim(core: Core) -> None:
+    """Give the part of the WAL back that segments hold; what fails may be tried again.
+
+    The floor goes first: without the log, a damaged segment would be the only one to tell the last
+    wal_seq.
+    """
+    if core.covered_end > core.log.truncated:
+        _raise_floor(core)
+    core.log.truncate(core.covered_end)
+
+
+def _raise_floor(core: Core) -> None:
+    """Make durable below which numbers no segment and no bundle is ever again."""
+    floor = Floor(core.next_segment_seq, core.covered_wal_seq + 1)
+    if floor != core.floor:
+        core.acks.append([floor])
+        core.acks_unsynced = True
+        sync_acks(core)
+        core.floor = floor
 
 
 def sync_acks(core: Core) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -13,7 +13,7 @@ from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.receipt import Receipt
 from quiver.engine.subscription import Subscription
 from quiver.engine.worker import Worker
-from quiver.errors import ClosedError, QuiverError
+from quiver.errors import ClosedError
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
 from quiver.wal import Place
@@ -47,8 +47,11 @@ class Store:
     Use it as a context manager: leaving the block finalizes what is open and lets go of the lock.
     """
 
-    def __init__(self, core: Core, *, worker: bool) -> None:
+    def __init__(
+        self, core: Core, *, worker: bool, let_go: Callable[[], None] | None = None
+    ) -> None:
         self._core = core
+        self._let_go = let_go
         self._owner = os.getpid()
         self._closed = False
         self._worker = Worker(self, core) if worker else None
@@ -150,7 +153,7 @@ class Store:
         If the disk refuses, the error is raised after everything was let go of; what the WAL holds
         comes back with the next opening.
         """
-        if self._closed or os.getpid() != self._owner:
+        if self._closed or self.inherited:
             return
         if self._worker is not None:
             self._worker.stop()
@@ -162,17 +165,24 @@ class Store:
             finally:
                 core.changed.notify_all()
                 core.held.release()
+                if self._let_go is not None:
+                    self._let_go()
 
     @property
     def closed(self) -> bool:
         """Whether ``close`` was called."""
         return self._closed
 
+    @property
+    def inherited(self) -> bool:
+        """Whether this is the copy of a store that a forked child has."""
+        return os.getpid() != self._owner
+
     def check_usable(self) -> None:
         """Raise ClosedError after close or in a forked child, PoisonedError after a failed sync."""
         if self._closed:
             raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
-        if os.getpid() != self._owner:
+        if self.inherited:
             raise ClosedError(
                 "the store was opened in another process and came here by fork",
                 hint="open stores after forking, one process each",
@@ -197,7 +207,7 @@ class Store:
         return self._core.report
 
     @property
-    def worker_failure(self) -> QuiverError | None:
+    def worker_failure(self) -> Exception | None:
         """What the worker's last tick raised, if it failed; it tries again at each tick."""
         return self._worker.failure if self._worker is not None else None
 

@@ -58,12 +58,14 @@ class Subscription:
         ``timeout`` is seconds or a duration such as ``"250ms"``; without one this waits until the
         store is closed, which gives None.
         """
+        if not self._store.closed:
+            self._store.check_usable()  # Also because a forked child may find the lock taken.
         clock = self._core.clock
         limit = None
         if timeout is not None:
             limit = clock.monotonic_ns() + parse_duration(timeout, key="timeout")
         with self._core.lock:
-            while not self._closed:
+            while not self._closed and not self._store.closed:
                 handle = self.poll()
                 if handle is not None:
                     return handle
@@ -75,8 +77,6 @@ class Subscription:
                     until = max(retry_at - clock.wall_ns(), 0)
                     rest = until if rest is None else min(rest, until)
                 self._core.changed.wait(None if rest is None else rest / SECOND)
-                if self._store.closed:
-                    return None
         return None
 
     def __iter__(self) -> Iterator[BundleHandle]:
@@ -86,9 +86,10 @@ class Subscription:
 
     def close(self) -> None:
         """Stop taking bundles and wake whoever waits; the subscriber stays registered."""
-        with self._core.lock:
-            self._closed = True
-            self._core.changed.notify_all()
+        self._closed = True
+        if not self._store.inherited:
+            with self._core.lock:
+                self._core.changed.notify_all()
 
     def __repr__(self) -> str:
         """Name the subscriber."""

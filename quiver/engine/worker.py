@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from quiver.engine.core import Core
-from quiver.errors import ClosedError, QuiverError
+from quiver.errors import ClosedError
 from quiver.units import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Worker:
 
     def __init__(self, store: Store, core: Core) -> None:
         """Start ticking: each quarter second, or each ``flush_interval`` if that is asked for."""
-        self.failure: QuiverError | None = None
+        self.failure: Exception | None = None
         self._store = store
         wal = core.config.wal
         self._tick_ns = wal.flush_interval if wal.durability == "interval" else _TICK_NS
@@ -41,7 +41,7 @@ class Worker:
                 # Closed or poisoned: appends raise it too, there is nothing left to keep up.
                 self.failure = error
                 return
-            except QuiverError as error:
+            except Exception as error:  # noqa: BLE001 It is kept for whoever asks; upkeep goes on.
                 if self.failure is None:
                     _log.warning("worker.tick_failed", extra={"error": str(error)})
                 self.failure = error

@@ -36,7 +36,7 @@ from quiver.slots import SlotTable
 
 __all__ = ["SegmentReader"]
 
-_DEFAULT_LIMITS: Final = LimitsConfig()
+_DEFAULT_LIMITS: Final = LimitsConfig().for_reading()
 
 
 class SegmentReader:

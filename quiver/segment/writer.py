@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import crc32c
 import pyarrow as pa
 
-from quiver.config import LimitsConfig
 from quiver.disk import SEALED_MODE, Bytes, Disk, write_new
 from quiver.errors import InputError
 from quiver.ipc import decode_stream
@@ -68,7 +67,6 @@ def write_segment(
     bundles: Sequence[EncodedBundle],
     *,
     label: SegmentLabel,
-    limits: LimitsConfig,
 ) -> SegmentInfo:
     """Write bundles as the segment file of ``label`` in ``folder``, read-only from the start.
 
@@ -81,7 +79,7 @@ def write_segment(
         raise InputError("an empty segment cannot be written", hint="append a bundle first")
     if len(bundles) > BUNDLES_MAX:
         raise InputError(f"a segment holds at most {BUNDLES_MAX:,} bundles")
-    groups = _group(bundles, label.slots, limits)
+    groups = _group(bundles, label.slots)
     schemas = _representative_schemas(groups)
     streams = [
         _Stream(group, chunks, data)
@@ -146,7 +144,7 @@ class _Layout:
         return self.add(data)
 
 
-def _group(bundles: Sequence[EncodedBundle], slots: SlotTable, limits: LimitsConfig) -> list[Group]:
+def _group(bundles: Sequence[EncodedBundle], slots: SlotTable) -> list[Group]:
     """Decode all payloads into groups, in order of first appearance.
 
     The schema is part of the key: two that share a fingerprint by mistake are kept apart here
@@ -157,7 +155,7 @@ def _group(bundles: Sequence[EncodedBundle], slots: SlotTable, limits: LimitsCon
         check_bundle(bundle)
         for payload in bundle.payloads:
             slot = slots[payload.slot_id]
-            batch = decode_stream(payload.data, rows=payload.row_count, limits=limits)
+            batch = decode_stream(payload.data, rows=payload.row_count)
             key = (payload.slot_id, payload.fingerprint, batch.schema.serialize().to_pybytes())
             group = groups.get(key)
             if group is None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from quiver.errors import SubscriberError
+from quiver.errors import InputError, SubscriberError
 from quiver.subscriber.registry import Claim
 from quiver.units import parse_duration
 
@@ -129,6 +129,8 @@ class BundleHandle(Mapping[str, "pa.RecordBatch"]):
         Without it the wait is the configured one, which doubles with each attempt.
         """
         self._check_open()
+        if not isinstance(reason, str):
+            raise InputError(f"reason: {reason!r} is not a text")
         wait_ns = None if retry_after is None else parse_duration(retry_after, key="retry_after")
         self._delivery.nack(self.claim, retry_after_ns=wait_ns, reason=reason)
         self._outcome = "nacked"

@@ -144,7 +144,7 @@ class MemoryDisk(Recorder):
                 refuse(errno.ENOENT, "sync the folder", path)
             self.act(SyncDir(inode, path))
 
-    def lock(self, path: str) -> MemoryLock:
+    def lock(self, path: str, *, wait: bool = False) -> MemoryLock:  # noqa: ARG002 Nobody to wait for.
         """Take the lock file at ``path``, made if missing; raises LockedError if it is held."""
         with self.mutex:
             if self._find(path) is None:

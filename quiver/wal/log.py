@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quiver.config import WalConfig
-from quiver.disk import FILE_MODE, TEMPORARY, Disk
+from quiver.disk import FILE_MODE, TEMPORARY, Disk, remove
 from quiver.errors import CapacityError, QuiverError
 from quiver.payload import EncodedBundle
 from quiver.wal.format import HEADER_BYTES, Place, encode_bundle, encode_header
@@ -147,14 +147,15 @@ class Log:
 
         The sidecar survives a power cut before the first byte is given back.
         """
-        if place <= self._truncated:
+        covered = [old for old in self._rotated if old.generation < place.generation]
+        if place <= self._truncated and not covered:
             return
         self._writer.check()
-        write_sidecar(self._disk, self._folder, place)
-        self._truncated = place
-        covered = [old for old in self._rotated if old.generation < place.generation]
+        if place > self._truncated:
+            write_sidecar(self._disk, self._folder, place)
+            self._truncated = place
         for old in covered:
-            self._disk.unlink(f"{self._folder}/{rotated_name(old.generation)}")
+            remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")
             self._rotated.remove(old)
         if covered:
             self._disk.sync_dir(self._folder)
@@ -170,6 +171,11 @@ class Log:
         elif offset == self._writer.end:
             self._rotate()
             self.truncate(Place(self._writer.generation, HEADER_BYTES))
+
+    @property
+    def fault(self) -> BaseException | None:
+        """The write or sync that went wrong; nothing is taken any more then."""
+        return self._writer.fault
 
     @property
     def end(self) -> Place:

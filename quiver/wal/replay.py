@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
-from quiver.errors import DamageError
+from quiver.errors import DamagedEntry, DamageError
 from quiver.payload import EncodedBundle
 from quiver.wal.format import BUNDLE, HEADER_BYTES, Place, decode_bundle, decode_header
 from quiver.wal.log import ACTIVE_NAME, Log, RotatedFile, create_active, rotated_name
@@ -62,9 +62,20 @@ class Replay:
         if damage is not None:
             self.damage.append(damage)
         self._generations, self._active = self._list_files(sidecar, hint)
+        if not self._generations and disk.stat(self._path(self._active)) is None:
+            there_was_one = (sidecar, damage, hint, covered_seq) != (None, None, None, None)
+            self._note_missing(there_was_one=there_was_one)
         self._start = self._find_start([place for place in (sidecar, hint) if place is not None])
         self._tail: Tail | None = None
         self._retire_active = False
+
+    def _note_missing(self, *, there_was_one: bool) -> None:
+        """Report a log that is gone, and leave its generation alone."""
+        if there_was_one:
+            path = self._disk.locate(self._path(self._active))
+            hint = "bundles that were in no segment yet are gone with it"
+            self.damage.append(DamagedEntry("the log is missing", path=path, hint=hint))
+            self._active += 1
 
     def _remove_leftovers(self) -> None:
         for name in (ACTIVE_NAME + TEMPORARY, SIDECAR_NAME + TEMPORARY):

@@ -25,7 +25,7 @@ class Writer:
         self.sync_count = 0
         self._file = file
         self._synced = end
-        self._fault: QuiverError | None = None
+        self.fault: BaseException | None = None
         self._sync_lock = threading.Lock()
 
     def append(self, entry: bytes) -> Place:
@@ -40,7 +40,7 @@ class Writer:
             try:
                 self._file.truncate(self.end)
             except QuiverError as worse:
-                self._fault = worse
+                self.fault = worse
                 raise self._poisoned() from error
             raise
         self.end += len(entry)
@@ -63,8 +63,11 @@ class Writer:
             try:
                 self._file.sync()
             except QuiverError as error:
-                self._fault = error
+                self.fault = error
                 raise self._poisoned() from error
+            except BaseException as error:
+                self.fault = error  # The answer of the disk, perhaps a refusal, got lost.
+                raise
             self._synced = reached
             self.sync_count += 1
 
@@ -74,16 +77,16 @@ class Writer:
 
     def poison(self, fault: QuiverError) -> None:
         """Refuse everything from now on."""
-        self._fault = self._fault or fault
+        self.fault = self.fault or fault
 
     def check(self) -> None:
         """Raise PoisonedError if the writer is poisoned."""
-        if self._fault is not None:
-            raise self._poisoned() from self._fault
+        if self.fault is not None:
+            raise self._poisoned() from self.fault
 
     def _poisoned(self) -> PoisonedError:
         return PoisonedError(
-            f"the write-ahead log stopped after a failed write: {self._fault}",
+            f"the write-ahead log stopped in the middle of a write: {self.fault!r}",
             hint="nothing more is acknowledged; close the store and open it again",
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from crash_kit import TINY, WORKLOADS
 
-from quiver.engine import recovery, space
+from quiver.engine import recovery
 from quiver.testing import History, MemoryDisk, Model, crash_images
 from quiver.testing.memory_file import MemoryFile
 from quiver.testing.oracle import Loss, Rehearsal, judge
@@ -94,7 +94,6 @@ DEFECTS: dict[str, tuple[object, str, object]] = {
     "the log folder is not synced": (MemoryDisk, "sync_dir", without_sync_dir_of("wal")),
     "the acks folder is not synced": (MemoryDisk, "sync_dir", without_sync_dir_of("acks")),
     "the replay doubles what segments hold": (recovery, "Replay", replay_without_memory),
-    "segments go before outcomes are synced": (space, "sync_acks", lambda _core: None),
 }
 
 

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from store_kit import SLOTS, bundle, numbers
+from store_kit import bundle, numbers, on_memory
 
 import quiver
 from quiver.errors import StorageError
-from quiver.testing import ManualClock, MemoryDisk
-
-
-def on_memory(disk: MemoryDisk, **config: object) -> quiver.Store:
-    return quiver.open(
-        "memory", slots=SLOTS, disk=disk, clock=ManualClock(), worker=False, config=config
-    )
+from quiver.testing import MemoryDisk
 
 
 def test_a_failed_finalize_keeps_the_bundles_and_is_tried_again() -> None:

@@ -29,6 +29,7 @@ def test_a_store_lies_on_disk_as_designed(opener, path: Path) -> None:
     found = {str(p.relative_to(path)) for p in path.rglob("*") if p.is_file()}
     assert found == {
         "quiver.json",
+        "quiver.json.lock",
         "core_0/LOCK",
         "core_0/wal/quiver.wal",
         "core_0/wal/truncate.offset",

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from quiver.bundle import fingerprint
-from quiver.config import LimitsConfig
 from quiver.disk import LocalDisk
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
@@ -56,7 +55,7 @@ def main() -> None:
     if path.exists():
         sys.exit(f"{path} is there already: golden files are written once")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    write_segment(LocalDisk(FOLDER), "", bundles(), label=LABEL, limits=LimitsConfig())
+    write_segment(LocalDisk(FOLDER), "", bundles(), label=LABEL)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def test_a_row_bomb_is_refused_by_the_limit() -> None:
     data = encode_stream(bomb)
     assert data.size < 2 * len(small)
     with pytest.raises(DamagedEntry, match="at most 100000000, found 2147483647"):
-        decode_stream(data)
+        decode_stream(data, limits=LimitsConfig())
 
 
 def test_schemas_beyond_the_limits_are_damage_when_read_and_bad_input_when_written() -> None:

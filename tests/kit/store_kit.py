@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import quiver
+from quiver.testing import ManualClock, MemoryDisk
 
 SLOTS = ["events", "notes"]
 
@@ -17,6 +18,13 @@ def abandon(store: quiver.Store) -> None:
     """Let a store go as kill -9 does: files stay as they are, the lock is free."""
     store._core.held.release()
     store._closed = True
+
+
+def on_memory(disk: MemoryDisk, **config: object) -> quiver.Store:
+    """Open a store on a disk in RAM, with a clock that stands still."""
+    return quiver.open(
+        "memory", slots=SLOTS, disk=disk, clock=ManualClock(), worker=False, config=config
+    )
 
 
 def bundle(number: int) -> dict[str, pa.RecordBatch]:

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from quiver.bundle import fingerprint
-from quiver.config import LimitsConfig
 from quiver.disk import LocalDisk
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
@@ -43,7 +42,6 @@ class Shelf:
     def __init__(self, disk: LocalDisk) -> None:
         self.disk = disk
         self.slots = SLOTS
-        self.limits = LimitsConfig()
         self.encode = encode_bundle
 
     def label(self, segment_seq: int = 7, **changes: Any) -> SegmentLabel:
@@ -60,7 +58,7 @@ class Shelf:
     def write(self, *bundles: Mapping[int, pa.RecordBatch], seq: int = 7) -> SegmentInfo:
         """Write bundles with log sequences 100, 101, ..."""
         ready = [encode_bundle(100 + i, batches) for i, batches in enumerate(bundles)]
-        return write_segment(self.disk, "", ready, label=self.label(seq), limits=self.limits)
+        return write_segment(self.disk, "", ready, label=self.label(seq))
 
     def read(self, info: SegmentInfo) -> SegmentReader:
         return SegmentReader.open(self.disk, info.path)

@@ -63,7 +63,7 @@ def test_the_writer_still_lays_a_segment_out_like_the_golden_one(golden, tmp_pat
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
     disk = LocalDisk(tmp_path)
-    info = write_segment(disk, "", maker.bundles(), label=maker.LABEL, limits=maker.LimitsConfig())
+    info = write_segment(disk, "", maker.bundles(), label=maker.LABEL)
     written = SegmentReader.open(disk, info.path)
     assert [written.bundle(i) for i in (0, 1)] == [golden.bundle(i) for i in (0, 1)]
     assert [written.bundle_entry(i) for i in (0, 1)] == [golden.bundle_entry(i) for i in (0, 1)]

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quiver.bundle import fingerprint
-from quiver.config import LimitsConfig
 from quiver.disk import LocalDisk
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
@@ -101,7 +100,7 @@ def test_any_bundles_come_back_value_for_value_with_their_exact_schemas(bundles)
         disk = LocalDisk(folder)
         label = SegmentLabel(1, "", 0, SLOTS, 0, 0)
         encoded = [encode(index, bundle) for index, bundle in enumerate(bundles)]
-        info = write_segment(disk, "", encoded, label=label, limits=LimitsConfig())
+        info = write_segment(disk, "", encoded, label=label)
         reader = SegmentReader.open(disk, info.path)
         reader.verify()
         for index, bundle in enumerate(bundles):
@@ -112,5 +111,5 @@ def test_any_bundles_come_back_value_for_value_with_their_exact_schemas(bundles)
                 assert found[slot_id].num_rows == batch.num_rows
                 assert found[slot_id].to_pylist() == batch.to_pylist()
         first = bytes(disk.map(info.path))
-        write_segment(disk, "", encoded, label=label, limits=LimitsConfig())
+        write_segment(disk, "", encoded, label=label)
         assert bytes(disk.map(info.path)) == first

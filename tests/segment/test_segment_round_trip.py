@@ -53,7 +53,7 @@ def test_a_schema_unequal_to_the_streams_of_its_fingerprint_gets_a_stream_of_its
     batches = [numbers(1), pa.record_batch([[2]], schema=strict), numbers(3)]
     same = {0: b"same" * 8}
     bundles = [shelf.encode(i, {0: batch}, prints=same) for i, batch in enumerate(batches)]
-    info = write_segment(shelf.disk, "", bundles, label=shelf.label(), limits=shelf.limits)
+    info = write_segment(shelf.disk, "", bundles, label=shelf.label())
     reader = shelf.read(info)
     assert [(s.fingerprint, s.chunk_count) for s in reader.streams] == [(same[0], 2), (same[0], 1)]
     assert [reader.bundle(i)[0].schema for i in range(3)] == [b.schema for b in batches]
@@ -63,7 +63,7 @@ def test_a_schema_unequal_to_the_streams_of_its_fingerprint_gets_a_stream_of_its
 def test_a_slot_outside_of_64_cannot_be_written(shelf, numbers, slot_ids):
     bundle = shelf.encode(1, dict.fromkeys(slot_ids, numbers(1)))
     with pytest.raises(InputError, match="outside"):
-        write_segment(shelf.disk, "", [bundle], label=shelf.label(), limits=shelf.limits)
+        write_segment(shelf.disk, "", [bundle], label=shelf.label())
 
 
 def test_a_slot_that_is_not_in_the_table_cannot_be_written(shelf, numbers):
@@ -83,7 +83,7 @@ def test_a_payload_that_is_not_what_it_says_cannot_be_written(shelf, numbers):
     wrong = type(payload)(0, 0, payload.fingerprint, 3, payload.data)
     bundle = EncodedBundle(1, 1, (wrong,))
     with pytest.raises(DamagedEntry, match="number of rows"):
-        write_segment(shelf.disk, "", [bundle], label=shelf.label(), limits=shelf.limits)
+        write_segment(shelf.disk, "", [bundle], label=shelf.label())
     assert shelf.disk.list_dir("") == []
 
 
@@ -200,9 +200,9 @@ def test_a_full_disk_leaves_no_file_behind_and_can_be_tried_again(tmp_path, shel
 
     bundle = shelf.encode(1, {0: numbers(1)})
     with pytest.raises(CapacityError):
-        write_segment(Full(tmp_path), "", [bundle], label=shelf.label(), limits=shelf.limits)
+        write_segment(Full(tmp_path), "", [bundle], label=shelf.label())
     assert shelf.disk.list_dir("") == []
-    info = write_segment(shelf.disk, "", [bundle], label=shelf.label(), limits=shelf.limits)
+    info = write_segment(shelf.disk, "", [bundle], label=shelf.label())
     shelf.read(info).verify()
 
 
@@ -223,6 +223,6 @@ def test_a_bundle_without_slots_keeps_its_place(shelf, numbers):
 def test_a_segment_in_a_folder_has_its_path(shelf, numbers):
     shelf.disk.make_dir("segments")
     bundle = shelf.encode(1, {0: numbers(1)})
-    info = write_segment(shelf.disk, "segments", [bundle], label=shelf.label(), limits=shelf.limits)
+    info = write_segment(shelf.disk, "segments", [bundle], label=shelf.label())
     assert info.path == "segments/0000000000000007.qseg"
     assert shelf.read(info).bundle(0)[0].equals(numbers(1))

@@ -104,6 +104,13 @@ class DamageError(QuiverError):
         self.expected = expected
         self.found = found
 
+    @staticmethod
+    def comparison(expected: object, found: object) -> str:
+        """Say behind a message what was expected and found, as far as either is known."""
+        known = {"expected": expected, "found": found}
+        parts = [f"{name} {value}" for name, value in known.items() if value is not None]
+        return f": {', '.join(parts)}" if parts else ""
+
     def at(self, path: str, *, base: int = 0) -> DamageError:
         """Return the same error with its file named and ``base`` added to its offset."""
         return type(self)(
@@ -120,8 +127,7 @@ class DamageError(QuiverError):
         text = self.message
         if self.path:
             text += f" in {self.path} at byte {self.offset:,}"
-        if self.expected is not None or self.found is not None:
-            text += f": expected {self.expected}, found {self.found}"
+        text += self.comparison(self.expected, self.found)
         return f"{text} ({self.hint})" if self.hint else text
 
 

@@ -52,7 +52,7 @@ class StoreManifest:
             raise MissingError(
                 f"there is no Quiver store in {disk.locate('')}",
                 path=disk.locate(""),
-                hint="quiver.open(path, slots=[...]) creates one",
+                hint="quiver.open(path, slots=[...]) makes one, and so does quiver ingest",
             )
         file = disk.open(MANIFEST_NAME)
         try:
@@ -115,7 +115,9 @@ def slots_from_json(items: Any) -> SlotTable:  # noqa: ANN401
 
 def _parse(fields: Any) -> StoreManifest:  # noqa: ANN401
     version = fields["format"]
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ValueError(f"its format is {json.dumps(version)}, which is no number above 0")
+    if version > FORMAT_VERSION:
         raise VersionError(
             f"the store has format {version}, this Quiver reads {FORMAT_VERSION}",
             hint="install a newer Quiver",

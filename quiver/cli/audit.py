@@ -1,8 +1,9 @@
 """Everything about a store that can be checked without changing it, as a stream of findings.
 
-A finding is **damage**, which recovery would have to set aside, or a **note**: an append that was
-not finished, a leftover, a file that nobody knows, something already in quarantine. No lock is
-taken; how a live writer is kept from looking like damage is said in ``inspect``.
+A finding is **damage**, which recovery would have to set aside; a **version**, a file of a newer
+format or another slot table, which is not looked into; or a **note**: an append that was not
+finished, a leftover, a file that nobody knows, something already in quarantine. No lock is taken;
+how a live writer is kept from looking like damage is said in ``inspect``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from quiver.cli.inspect import (
     core_numbers,
     listing,
     load_segments,
+    naming,
     rotated_generation,
     survey_wal,
 )
@@ -44,7 +46,7 @@ Advance = Callable[[int], None]
 class Finding:
     """One thing worth saying about a file; ``offset`` is None for the file as a whole."""
 
-    kind: Literal["damage", "note"]
+    kind: Literal["damage", "version", "note"]
     station: str
     path: str
     message: str
@@ -63,7 +65,8 @@ def audited_bytes(disk: Disk) -> int:
 def audit(disk: Disk, advance: Advance) -> Iterator[Finding]:
     """Check a store from its manifest to its quarantine; ``advance`` counts the bytes read.
 
-    Raises MissingError if the folder is no store, and VersionError if it is of a newer format.
+    Raises MissingError if the folder is no store, and VersionError if its manifest is of a newer
+    format: then nothing else can be told.
     """
     cores = core_numbers(disk)
     manifest = None
@@ -76,7 +79,7 @@ def audit(disk: Disk, advance: Advance) -> Iterator[Finding]:
             raise
         path = disk.locate(MANIFEST_NAME)
         yield _damage("store", DamagedEntry("the manifest of a store with data is gone", path=path))
-    known = {MANIFEST_NAME, *(core_folder(core) for core in cores)}
+    known = {MANIFEST_NAME, f"{MANIFEST_NAME}.lock", *(core_folder(core) for core in cores)}
     yield from _strangers(disk, "", known, station="store")
     for core in cores:
         yield from _audit_core(disk, core, manifest, advance=advance)
@@ -122,7 +125,8 @@ def _audit_wal(
             if state.torn is not None:
                 yield _torn("wal", state.torn, state.torn_bytes)
     except VersionError as error:
-        yield _unreadable("wal", disk.locate(folder), error)
+        if not error.message.startswith(disk.locate(f"{folder}/{SIDECAR_NAME}")):
+            yield _unreadable("wal", error)  # The sidecar comes below.
     yield from _audit_sidecar(disk, folder)
 
 
@@ -138,9 +142,10 @@ def _decode(bundle: EncodedBundle, manifest: StoreManifest | None) -> None:
 
 def _audit_sidecar(disk: Disk, folder: str) -> Iterator[Finding]:
     try:
-        _, damage = read_sidecar(disk, folder)
+        with naming(disk.locate(f"{folder}/{SIDECAR_NAME}")):
+            _, damage = read_sidecar(disk, folder)
     except VersionError as error:
-        yield _unreadable("wal", disk.locate(f"{folder}/{SIDECAR_NAME}"), error)
+        yield _unreadable("wal", error)
     else:
         if damage is not None:
             yield _damage("wal", damage)
@@ -159,7 +164,7 @@ def _audit_segments(
     for entry in entries:
         path = f"{folder}/{entry.name}"
         try:
-            with SegmentReader.open(disk, path) as reader:
+            with naming(disk.locate(path)), SegmentReader.open(disk, path) as reader:
                 reader.verify()
                 _check_bundles(reader)
                 _check_owner(reader, manifest)
@@ -170,7 +175,7 @@ def _audit_segments(
         except DamageError as error:
             yield _damage("segments", error if error.path else error.at(disk.locate(path)))
         except VersionError as error:
-            yield _unreadable("segments", disk.locate(path), error)
+            yield _unreadable("segments", error)
         advance(entry.size)
 
 
@@ -249,7 +254,7 @@ def _audit_acks(disk: Disk, core: int, catalog: Catalog, *, advance: Advance) ->
     try:
         state = read_acks(disk, core, segments)
     except VersionError as error:
-        yield _unreadable("acks", disk.locate(folder), error)
+        yield _unreadable("acks", error)
         return
     advance((state.log_bytes or 0) + (state.checkpoint_bytes or 0))
     yield from (_damage("acks", error) for error in state.damage)
@@ -316,8 +321,12 @@ def _damage(station: str, error: DamageError, *, aside: str = "") -> Finding:
     )
 
 
-def _unreadable(station: str, path: str, error: VersionError) -> Finding:
-    return Finding("damage", station, path, error.message, hint=error.hint)
+def _unreadable(station: str, error: VersionError) -> Finding:
+    """Make a finding of an error that ``naming`` put a file's name in front of."""
+    message = getattr(error.__cause__, "message", "")
+    return Finding(
+        "version", station, error.message.removesuffix(f": {message}"), message, hint=error.hint
+    )
 
 
 def _torn(station: str, error: DamageError, torn_bytes: int) -> Finding:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quiver.cli.output import Output
-from quiver.cli.program import verb
+from quiver.cli.program import COUNT_MAX, verb
 from quiver.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _BINARY: Final = ("arrow", "parquet")
     help="Default: ndjson on a terminal, else arrow (a stream).",
 )
 @click.option("--columns", metavar="A,B", help="Only these columns, in this order.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
+@click.option("--limit", type=click.IntRange(0, COUNT_MAX), metavar="N", help="Stop after N rows.")
 def cat(
     output: Output,
     *,
@@ -69,7 +69,7 @@ def cat(
     batches = reader if limit is None else _first(reader, limit)
     output.flush()
     if kind == "ndjson":
-        _write_ndjson(batches)
+        _write_ndjson(batches, reader.schema)
     elif kind == "csv":
         _write_csv(batches, reader.schema)
     elif kind == "parquet":
@@ -86,9 +86,10 @@ def _first(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordB
         limit -= batch.num_rows
 
 
-def _write_ndjson(batches: Iterable[pa.RecordBatch]) -> None:
-    from quiver.cli.rows import json_rows
+def _write_ndjson(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+    from quiver.cli.rows import check_names, json_rows
 
+    check_names(schema)
     for batch in batches:
         text = "".join(f"{row}\n" for row in json_rows(batch))
         sys.stdout.buffer.write(text.encode())
@@ -96,13 +97,12 @@ def _write_ndjson(batches: Iterable[pa.RecordBatch]) -> None:
 
 
 def _write_csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-    import pyarrow as pa
     from pyarrow import csv
 
-    from quiver.cli.rows import csv_batch
+    from quiver.cli.rows import check_names, csv_batch, csv_schema
 
-    empty = pa.RecordBatch.from_pylist([], schema=schema)
-    with csv.CSVWriter(_sink(), csv_batch(empty).schema) as writer:
+    check_names(schema, nested_only=True)
+    with csv.CSVWriter(_sink(), csv_schema(schema)) as writer:
         for batch in batches:
             writer.write_batch(csv_batch(batch))
 
@@ -119,12 +119,36 @@ def _write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None
     import pyarrow as pa
     from pyarrow import parquet
 
+    batch = None
     try:
         with parquet.ParquetWriter(_sink(), schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-    except pa.ArrowNotImplementedError as error:
-        raise InputError(f"Parquet cannot hold this: {error}", hint="--format arrow can") from error
+    except (pa.ArrowException, OSError) as error:
+        for index, field in enumerate(schema):
+            column = None if batch is None else batch.column(index)
+            reason = _parquet_refusal(field, column)
+            if reason is not None:
+                raise InputError(
+                    f"Parquet cannot hold column {field.name!r}: {reason}",
+                    hint="--format arrow can; --columns leaves columns out",
+                ) from error
+        raise
+
+
+def _parquet_refusal(field: Any, column: Any) -> str | None:  # noqa: ANN401
+    """Try a column alone: why it cannot be written, None if it can; no column, no rows."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = pa.schema([field])
+    try:
+        with parquet.ParquetWriter(pa.BufferOutputStream(), schema) as writer:
+            if column is not None:
+                writer.write_batch(pa.RecordBatch.from_arrays([column], schema=schema))
+    except (pa.ArrowException, OSError) as error:
+        return str(error)
+    return None
 
 
 def _sink() -> Any:  # noqa: ANN401

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quiver.cli.exits import FOUND, OK
+from quiver.cli.exits import FOUND, OK, VERSION
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
+from quiver.errors import DamageError
 from quiver.units import format_bytes
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ __all__ = ["check"]
 @verb(
     "check",
     examples=(
-        ("quiver check store", "findings as they come, then OK or their number"),
+        ("quiver check store", "findings, then OK or their number"),
         ("quiver check store && echo sound", "exit code 1 if anything is damaged"),
         ("quiver check store --json | jq 'select(.kind == \"damage\")'", "for programs"),
     ),
@@ -33,7 +34,8 @@ def check(output: Output, *, folder: str) -> int:
 
     Reads every byte: manifest, WAL, segments, ack.log and its checkpoint. Takes no lock and writes
     nothing, so a store that is being written may be checked. What recovery deals with by itself,
-    such as the unfinished end of a WAL after a crash, is a note and no damage.
+    such as the unfinished end of a WAL after a crash, is a note and no damage. Files of a newer
+    format, or of another slot table, are named and not looked into; the exit code is 5 then.
     """
     from quiver.cli.audit import audit, audited_bytes
     from quiver.cli.inspect import open_folder
@@ -45,7 +47,7 @@ def check(output: Output, *, folder: str) -> int:
         for finding in audit(disk, advance):
             kinds[finding.kind] += 1
             _show(output, finding)
-    damage, notes = kinds["damage"], kinds["note"]
+    damage, versions, notes = kinds["damage"], kinds["version"], kinds["note"]
     if output.as_json:
         output.line(
             {
@@ -53,26 +55,28 @@ def check(output: Output, *, folder: str) -> int:
                 "path": disk.root,
                 "checked_bytes": total,
                 "damage_count": damage,
+                "version_count": versions,
                 "note_count": notes,
             }
         )
-    elif damage:
-        output.text(f"{count(damage, 'damaged item')} in {disk.root}", style="red")
+    elif damage or versions:
+        parts = [count(damage, "damaged item")] if damage else []
+        parts += [f"{count(versions, 'file')} of another version"] if versions else []
+        output.text(f"{', '.join(parts)} in {disk.root}", style="red")
     else:
         aside = f", {count(notes, 'note')}" if notes else ""
         output.text(f"OK: {format_bytes(total)} checked in {disk.root}{aside}", style="green")
-    return FOUND if damage else OK
+    return FOUND if damage else VERSION if versions else OK
 
 
 def _show(output: Output, finding: Finding) -> None:
     if output.as_json:
         output.line(asdict(finding))
         return
-    text = f"{finding.kind:6}  {finding.path}"
+    text = f"{finding.kind:7} {finding.path}"
     if finding.offset is not None:
         text += f" at byte {finding.offset:,}"
     text += f": {finding.message}"
-    if finding.expected is not None or finding.found is not None:
-        text += f": expected {finding.expected}, found {finding.found}"
-    output.text(text, style="red" if finding.kind == "damage" else "yellow")
+    text += DamageError.comparison(finding.expected, finding.found)
+    output.text(text, style="yellow" if finding.kind == "note" else "red")
     output.flush()

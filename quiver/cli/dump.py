@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from itertools import islice
 from shutil import get_terminal_size
@@ -13,7 +14,8 @@ import click
 
 from quiver.cli.exits import DAMAGED, OK
 from quiver.cli.output import Output, printable
-from quiver.cli.program import verb
+from quiver.cli.program import COUNT_MAX, verb
+from quiver.errors import DamageError, InputError
 
 if TYPE_CHECKING:
     from quiver.cli.dissect import Item
@@ -23,6 +25,9 @@ __all__ = ["dump"]
 _KINDS: Final = ("wal", "sidecar", "segment", "acks", "checkpoint", "manifest")
 _SHORT: Final = {"fingerprint": 8}
 """How many characters of a long value a person is shown; JSON has all of it."""
+
+_ROOM_MIN: Final = 40
+_INDENT: Final = "    "
 
 _DULL: Final = (("lease", 0), ("reason", 0))
 
@@ -36,7 +41,7 @@ _DULL: Final = (("lease", 0), ("reason", 0))
     ),
 )
 @click.argument("path", metavar="FILE")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N items.")
+@click.option("--limit", type=click.IntRange(0, COUNT_MAX), metavar="N", help="Stop after N items.")
 @click.option("--as", "kind", type=click.Choice(_KINDS), help="Take it for a file of this kind.")
 def dump(output: Output, *, path: str, limit: int | None, kind: str | None) -> int:
     """Show what is in one file of a store.
@@ -48,6 +53,10 @@ def dump(output: Output, *, path: str, limit: int | None, kind: str | None) -> i
     from quiver.cli.dissect import dissect, recognize
     from quiver.disk import LocalDisk
 
+    if os.path.isdir(path):
+        raise InputError(
+            f"{path} is a folder", hint="name one file in it; quiver ls says what a store has"
+        )
     folder, name = os.path.split(os.path.abspath(path))
     disk = LocalDisk(folder)
     kind = kind or recognize(disk, name)
@@ -70,20 +79,31 @@ def _lines(item: Item) -> str:
     """Lay an item out: on a terminal its fields are folded under its first one."""
     head = f"{item.offset:>12,}  {item.kind:10}  "
     if item.kind in ("damage", "torn"):
-        parts = [str(item.fields["message"])]
-        if item.fields["expected"] is not None or item.fields["found"] is not None:
-            parts[0] += f": expected {item.fields['expected']}, found {item.fields['found']}"
+        expected, found = item.fields["expected"], item.fields["found"]
+        parts = [f"{item.fields['message']}{DamageError.comparison(expected, found)}"]
     else:
         parts = list(_pairs(item.fields))
-    room = get_terminal_size().columns - len(head) if sys.stdout.isatty() else sys.maxsize
+    if not sys.stdout.isatty():
+        return printable(head + "  ".join(parts))
+    columns = get_terminal_size().columns
+    if columns - len(head) >= _ROOM_MIN:
+        return _fold(head, parts, columns, indent=len(head))
+    return _fold(f"{head.rstrip()}\n{_INDENT}", parts, columns, indent=len(_INDENT))
+
+
+def _fold(head: str, parts: list[str], columns: int, *, indent: int) -> str:
+    """Break what follows the head between its parts, and a part that is too long between words."""
+    room = max(1, columns - indent)
     lines = [""]
-    for part in parts:
+    for part in map(printable, parts):
         joined = f"{lines[-1]}  {part}" if lines[-1] else part
-        if len(joined) > room and lines[-1]:
-            lines.append(part)
-        else:
+        if len(joined) <= room:
             lines[-1] = joined
-    return head + f"\n{' ' * len(head)}".join(printable(line) for line in lines)
+            continue
+        lines += textwrap.wrap(part, room, break_on_hyphens=False)
+    if not lines[0]:
+        del lines[0]
+    return head + f"\n{' ' * indent}".join(lines)
 
 
 def _pairs(fields: dict[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from quiver.errors import (
     VersionError,
 )
 
-__all__ = ["BUG", "DAMAGED", "FOUND", "INTERRUPTED", "OK", "TABLE", "USAGE", "exit_code"]
+__all__ = ["BUG", "DAMAGED", "FOUND", "INTERRUPTED", "OK", "TABLE", "USAGE", "VERSION", "exit_code"]
 
 OK: Final = 0
 FOUND: Final = 1

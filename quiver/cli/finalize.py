@@ -20,7 +20,7 @@ __all__ = ["finalize"]
 @verb(
     "finalize",
     examples=(
-        ("quiver finalize store", "after a crash: what was in the WAL is in segments then"),
+        ("quiver finalize store", "after a crash: the WAL becomes a segment"),
         ("quiver finalize store --json | jq '.cores[].damage'", "what recovery set aside"),
     ),
 )

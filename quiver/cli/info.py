@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quiver.cli.output import Output, count, format_time
+from quiver.cli.output import Output, brief_time, count, format_time
 from quiver.cli.program import verb
 from quiver.units import format_bytes
 
@@ -25,7 +25,7 @@ Fields = dict[str, Any]
 @verb(
     "info",
     examples=(
-        ("quiver info store", "wal, open segment, segments, subscribers, acks, space"),
+        ("quiver info store", "one line for each station"),
         ("quiver info store --json | jq '.cores[0].segments.bundle_count'", "for programs"),
     ),
 )
@@ -174,7 +174,9 @@ def _lines(core: Mapping[str, Any]) -> list[tuple[str, str]]:
         log += f"; {format_bytes(wal['torn_bytes'])} unfinished at the end"
     waiting = f"{count(held['bundle_count'], 'bundle')} in no segment yet"
     if held["bundle_count"]:
-        waiting += f", {format_bytes(held['payload_bytes'])}, oldest of {held['oldest_time']}"
+        waiting += (
+            f", {format_bytes(held['payload_bytes'])}, oldest of {brief_time(held['oldest_time'])}"
+        )
     files = f"{count(segment['segment_count'], 'file')}, {format_bytes(segment['file_bytes'])}: "
     files += _range(count(segment["bundle_count"], "bundle"), segment)
     names = [f"{s['name']} ({s['lag_bundle_count']:,} open)" for s in core["subscribers"]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from quiver.cli.output import Output, count
-from quiver.cli.program import verb
+from quiver.cli.program import COUNT_MAX, verb
 from quiver.errors import InputError, MissingError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _Tally:
 )
 @click.option(
     "--batch-rows",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, COUNT_MAX),
     default=_BATCH_ROWS,
     show_default=True,
     metavar="N",
@@ -95,6 +95,7 @@ def ingest(
     rows is absent. When this ends every bundle is in a segment and survives a power cut.
 
     CSV columns get their types from the first 16 MiB; an empty field is null unless it is quoted.
+    FILE is a regular file, no pipe: it is looked at first and then read.
     """
     from quiver.cli.align import align_by_key, align_by_position
     from quiver.cli.sources import open_source
@@ -211,10 +212,12 @@ def _print(
             }
         )
         return
-    rows = [
-        (file["slot"], f"{count(file['row_count'], 'row')} from {file['path']} ({file['format']})")
-        for file in files
-    ]
+    rows = []
+    for file in files:
+        read = f"{count(file['row_count'], 'row')} from {file['path']} ({file['format']})"
+        if not file["row_count"]:
+            read = f"nothing: {file['path']} ({file['format']}) has no rows"
+        rows.append((file["slot"], read))
     made = " (new)" if created else ""
     rows.append(("store", f"{tally}, {count(segment_count, 'segment')} in {store.path}{made}"))
     output.facts(rows)

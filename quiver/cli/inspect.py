@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File, LocalDisk, Stat
 from quiver.engine.core import core_folder
-from quiver.errors import DamageError, MissingError, StorageError
+from quiver.errors import DamageError, MissingError, StorageError, VersionError
 from quiver.payload import EncodedBundle
-from quiver.segment import Catalog
+from quiver.segment import Catalog, parse_segment_name, read_info
 from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import BUNDLE, HEADER_BYTES, Place, decode_bundle, decode_header
 from quiver.wal.reader import Entry, Tail, walk
-from quiver.wal.truncate import read_sidecar
+from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 
 __all__ = [
     "WalFile",
@@ -36,6 +36,7 @@ __all__ = [
     "core_numbers",
     "listing",
     "load_segments",
+    "naming",
     "open_folder",
     "open_wal",
     "read_wal",
@@ -65,12 +66,29 @@ def listing(disk: Disk, folder: str) -> list[Stat]:
     return [] if disk.stat(folder) is None else disk.list_dir(folder)
 
 
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Put the name of a file in front of what a VersionError says of it."""
+    try:
+        yield
+    except VersionError as error:
+        raise VersionError(f"{place}: {error.message}", hint=error.hint) from error
+
+
 def load_segments(disk: Disk, core: int) -> tuple[Catalog, list[tuple[str, DamageError]]]:
     """Read the ends of a core's segments, and list those that are damaged."""
     folder = f"{core_folder(core)}/segments"
     if disk.stat(folder) is None:
         return Catalog(), []
-    return Catalog.load(disk, folder)
+    try:
+        return Catalog.load(disk, folder)
+    except VersionError:
+        for entry in listing(disk, folder):
+            if parse_segment_name(entry.name) is not None:
+                path = f"{folder}/{entry.name}"
+                with naming(disk.locate(path)), suppress(DamageError, MissingError):
+                    read_info(disk, path)
+        raise
 
 
 # WAL -------------------------------------------------------------------------------------------
@@ -142,7 +160,8 @@ def _wal_names(disk: Disk, folder: str, newest: Place | None) -> list[tuple[str,
     rotated = sorted((g, n) for n in found if (g := rotated_generation(n)) is not None)
     names = [(name, generation) for generation, name in rotated]
     if ACTIVE_NAME in found:
-        sidecar, _ = read_sidecar(disk, folder)
+        with naming(disk.locate(f"{folder}/{SIDECAR_NAME}")):
+            sidecar, _ = read_sidecar(disk, folder)
         hints = [place.generation for place in (sidecar, newest) if place is not None]
         active = rotated[-1][0] + 1 if rotated else max(hints, default=1)
         names.append((ACTIVE_NAME, active))
@@ -183,7 +202,8 @@ def _walk(
     allocated = found.allocated if found else 0
     state = WalState(place, wal_file.generation, wal_file.is_active, file.size(), allocated)
     if digest is not None:
-        error = decode_header(file.read(0, HEADER_BYTES), digest)
+        with naming(place):
+            error = decode_header(file.read(0, HEADER_BYTES), digest)
         if error is not None:
             state.damage.append(error.at(place))
     items = walk(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.output import Output, format_time, size
+from quiver.cli.output import Output, brief_time, format_time, size
 from quiver.cli.program import verb
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def _show(output: Output, noun: str, items: Iterator[Fields], *, many: bool) -> 
 def _cell(name: str, value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, list):
         return " ".join(value)
+    if name.endswith("_time") or "_time_" in name:
+        return brief_time(value)
     return size(value) if name.endswith("_bytes") else value
 
 

@@ -15,6 +15,7 @@ from quiver.acks import Ack, Checkpoint, Dropped, Floor, Nack, Record, Register,
 from quiver.acks.checkpoint import CHECKPOINT_BYTES_MAX, decode_checkpoint
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_BYTES_MAX, LOG_NAME
 from quiver.acks.replay import LogContent, read_log
+from quiver.cli.inspect import naming
 from quiver.cli.output import format_time
 from quiver.disk import Disk
 from quiver.engine.core import core_folder
@@ -40,7 +41,10 @@ class AcksState:
 
 
 def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
-    """Replay a core's outcomes over its segments (sequence to bundle count); damage is listed."""
+    """Replay a core's outcomes over its segments (sequence to bundle count); damage is listed.
+
+    Raises VersionError that begins with the name of the file that is too new.
+    """
     folder = f"{core_folder(core)}/acks"
     log_place = disk.locate(f"{folder}/{LOG_NAME}")
     checkpoint_place = disk.locate(f"{folder}/{CHECKPOINT_NAME}")
@@ -50,7 +54,8 @@ def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
 
     content = LogContent()
     if log_data is not None:
-        content = read_log(log_data)
+        with naming(log_place):
+            content = read_log(log_data)
         state.log_bytes = len(log_data)
         state.torn_bytes = 0 if content.faults else max(0, len(log_data) - content.end)
         state.damage += [error.at(log_place) for error in content.faults]
@@ -61,7 +66,8 @@ def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
     if checkpoint_data is not None:
         state.checkpoint_bytes = len(checkpoint_data)
         try:
-            checkpoint = decode_checkpoint(checkpoint_data)
+            with naming(checkpoint_place):
+                checkpoint = decode_checkpoint(checkpoint_data)
             state.checkpoint_record_seq = checkpoint.record_seq
         except DamageError as error:
             state.damage.append(error.at(checkpoint_place))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,13 +25,15 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["Output", "count", "format_time", "plain", "printable", "size"]
+__all__ = ["Output", "brief_time", "count", "format_time", "plain", "printable", "size"]
 
 EXACT_MAX: Final = 1 << 53
 """Whole numbers beyond this are written to JSON as strings: many readers make floats of them."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PIPE_WIDTH: Final = 10_000
+_GAP: Final = 2
+_TIME: Final = re.compile(r"(.+\.[0-9]{3})[0-9]{6}Z")
 
 
 class Output:
@@ -70,10 +74,20 @@ class Output:
     def table(
         self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str
     ) -> None:
-        """Write a table under a title; columns whose values are numbers stand to the right."""
+        """Write a table under a title; columns whose values are numbers stand to the right.
+
+        On a terminal that is too narrow for it each row becomes lines of a name and a value.
+        """
         values = [list(row) for row in rows]
         if not values:
             self.text(f"{title}: {empty}")
+            return
+        if sys.stdout.isatty() and _table_width(columns, values) > get_terminal_size().columns:
+            self.text(title, style="cyan")
+            for place, row in enumerate(values):
+                if place:
+                    self.text("")
+                self.facts((f"  {c}", _shown(v)) for c, v in zip(columns, row, strict=True))
             return
         grid = _grid(header=True)
         for index, column in enumerate(columns):
@@ -160,10 +174,20 @@ class Output:
             self._write(line.rstrip())
 
 
+def _table_width(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
+    from rich.cells import cell_len
+
+    lines = [columns, *([_shown(value) for value in row] for row in rows)]
+    widths = [
+        max(cell_len(printable(cell)) for cell in column) for column in zip(*lines, strict=True)
+    ]
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
 def _grid(*, header: bool) -> Table:
     from rich.table import Table
 
-    return Table(box=None, show_header=header, pad_edge=False, padding=(0, 2, 0, 0))
+    return Table(box=None, show_header=header, pad_edge=False, padding=(0, _GAP, 0, 0))
 
 
 def _cell(value: str) -> Text:
@@ -224,6 +248,12 @@ def format_time(nanoseconds: int | None) -> str | None:
     except OverflowError:
         return f"{nanoseconds} ns since 1970"
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+def brief_time(text: str | None) -> str | None:
+    """Cut what ``format_time`` wrote to milliseconds, for people."""
+    match = None if text is None else _TIME.fullmatch(text)
+    return text if match is None else f"{match[1]}Z"
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401

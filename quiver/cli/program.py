@@ -11,7 +11,8 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn, cast
 
 import click
@@ -21,7 +22,7 @@ from quiver.cli.exits import BUG, INTERRUPTED, OK, TABLE, USAGE, exit_code
 from quiver.cli.output import Output
 from quiver.errors import QuiverError
 
-__all__ = ["VERBS", "Program", "Verb", "program", "verb"]
+__all__ = ["COUNT_MAX", "VERBS", "Program", "Verb", "program", "verb"]
 
 VERBS: Final[dict[str, str]] = {
     "ingest": "Append files to a store, made if it is not there.",
@@ -31,9 +32,13 @@ VERBS: Final[dict[str, str]] = {
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",
     "finalize": "Recover a store and make its log a segment.",
+    "crashtest": "Look for a crash that loses something.",
     "version": "Say which version this is.",
 }
 """The verbs in flow order with the first line of their help; ``quiver --help`` loads none."""
+
+COUNT_MAX: Final = (1 << 63) - 1
+"""The largest number that an option may ask for: what follows counts in 64 bits."""
 
 Examples = Sequence[tuple[str, str]]
 
@@ -45,7 +50,7 @@ _SETTINGS: Final[dict[str, Any]] = {
 
 
 class Verb(click.Command):
-    """One verb: its help begins with examples, and a reader who hangs up ends it quietly."""
+    """One verb: its help begins with examples."""
 
     examples: Examples = ()
 
@@ -58,18 +63,24 @@ class Verb(click.Command):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
         """Run the verb and see its output off."""
         output = ctx.find_object(Output)
-        try:
-            result = super().invoke(ctx)
-            if output is not None:
-                output.flush()
-        except BrokenPipeError:
-            _hang_up()
-            return OK
+        result = super().invoke(ctx)
+        if output is not None:
+            output.flush()
         return result
 
 
 class Program(click.Group):
-    """All verbs together."""
+    """All verbs together; a reader who hangs up ends each of them quietly, and help too."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:  # noqa: ANN401
+        """Read the arguments in front of the verb; ``--help`` and ``--version`` end here."""
+        with _quiet_end():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """Run the verb that the arguments name."""
+        with _quiet_end():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Give the names of the verbs in flow order."""
@@ -153,6 +164,16 @@ def _write_examples(formatter: click.HelpFormatter, examples: Examples) -> None:
     formatter.write("Examples:\n")
     for line, meaning in examples:
         formatter.write(f"  {line:{width}}  {meaning}".rstrip() + "\n")
+
+
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    """Leave without a word when the reader of stdout hangs up; click would make a 1 of it."""
+    try:
+        yield
+    except BrokenPipeError:
+        _hang_up()
+        raise click.exceptions.Exit(OK) from None
 
 
 def _hang_up() -> None:

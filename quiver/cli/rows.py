@@ -4,18 +4,22 @@
 Arrow                     NDJSON
 ========================  =====================================================================
 integers                  numbers; beyond 2^53 strings of digits
-floats                    numbers; "NaN", "Infinity", "-Infinity"
+floats                    numbers, the shortest for their width; "NaN", "Infinity", "-Infinity"
 decimals                  strings of digits
 text, binary              strings; base64
-timestamps                RFC 3339, nine digits of the second; with Z if they have a time zone
+timestamps                RFC 3339, nine digits of the second; with Z if they have a time zone;
+                          years outside of 0000 to 9999 have a sign
 dates, times              2013-01-31, 17:30:00.000000000
 durations                 whole nanoseconds as for integers; intervals are objects
 lists, structs, maps      arrays, objects, arrays of {"key", "value"}
+unions                    the value of the child that each row chose
 dictionaries, run ends    the values that they stand for
+extensions                the values of their storage
 ========================  =====================================================================
 
-CSV has the same texts, integers always in digits, an empty field for null, a quoted empty field
-for an empty text, and JSON text in the fields of nested columns.
+CSV has the same texts, integers always in digits, floats as Arrow writes them (``nan``, ``inf``,
+``1`` for ``1.0``), an empty field for null, a quoted empty field for an empty text, and JSON text
+in the fields of nested columns. ``JSON.md`` tells users so.
 """
 
 from __future__ import annotations
@@ -33,9 +37,10 @@ from pyarrow import types as kinds
 
 from quiver.cli.output import plain
 from quiver.errors import InputError
-from quiver.scan.nested import decode
+from quiver.ipc import child_types
+from quiver.scan.nested import decode, repeated_child
 
-__all__ = ["csv_batch", "json_rows"]
+__all__ = ["check_names", "csv_batch", "csv_schema", "json_rows"]
 
 Array = Any
 Values = list[Any]
@@ -43,23 +48,73 @@ Values = list[Any]
 _CONTROL: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 """JSON escapes other control characters itself; terminals obey these too."""
 
+_NO_OBJECT: Final = "a JSON object cannot hold both"
+_NAMES_HINT: Final = "--format arrow keeps both; --columns leaves columns out"
+_OFFSET_BYTES: Final = 4
+_YEAR_DIGITS: Final = 4
 _NANOSECONDS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
+def check_names(schema: pa.Schema, *, nested_only: bool = False) -> None:
+    """Raise InputError if a JSON object would have to hold two values of one name.
+
+    ``nested_only`` allows it among the columns themselves, as CSV does.
+    """
+    for field in schema:
+        name = repeated_child(field.type)
+        if name is not None:
+            raise InputError(
+                f"column {field.name!r} has structs with {name!r} twice: {_NO_OBJECT}",
+                hint=_NAMES_HINT,
+            )
+        if not nested_only and schema.names.count(field.name) > 1:
+            raise InputError(
+                f"column {field.name!r} is there twice: {_NO_OBJECT}", hint=_NAMES_HINT
+            )
+
+
 def json_rows(batch: pa.RecordBatch) -> Iterator[str]:
-    """Write each row of a batch as one line of JSON, without the line's end."""
+    """Write each row of a batch as one line of JSON, without the line's end.
+
+    ``check_names`` must have passed its schema: of values of one name only the last is kept.
+    """
     names = batch.schema.names
-    if len(set(names)) < len(names):
-        raise InputError("a column name appears twice: a JSON object cannot hold both")
     columns = [_values(column) for column in batch.columns]
     for row in zip(*columns, strict=True) if columns else [()] * batch.num_rows:
         yield _dump(dict(zip(names, row, strict=True)))
+
+
+def csv_schema(schema: pa.Schema) -> pa.Schema:
+    """Give the schema of what ``csv_batch`` makes of batches of this one."""
+    fields = []
+    for field in schema:
+        kind = _bare(field.type)
+        fields.append(pa.field(field.name, kind if _is_csv(kind) else pa.string()))
+    return pa.schema(fields)
 
 
 def csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Replace each column that CSV cannot hold by text; the others stay as they are."""
     return pa.RecordBatch.from_arrays(
         [_flat(column) for column in batch.columns], names=batch.schema.names
+    )
+
+
+def _bare(kind: pa.DataType) -> pa.DataType:
+    """Give the type under dictionaries, runs and extensions, as ``decode`` gives the values."""
+    while isinstance(kind, pa.DictionaryType | pa.RunEndEncodedType | pa.BaseExtensionType):
+        (kind,) = child_types(kind)
+    return kind
+
+
+def _is_csv(kind: pa.DataType) -> bool:
+    """Say whether Arrow writes the values of a type to CSV as we would."""
+    return (
+        kinds.is_integer(kind)
+        or kinds.is_boolean(kind)
+        or kinds.is_floating(kind)
+        or kinds.is_string(kind)
+        or kinds.is_large_string(kind)
     )
 
 
@@ -71,13 +126,11 @@ def _dump(value: Any) -> str:  # noqa: ANN401
 def _flat(array: Array) -> Array:
     array = decode(array)
     kind = array.type
+    if _is_csv(kind):
+        return array
     if kinds.is_nested(kind) or kinds.is_interval(kind):
         texts = [None if value is None else _dump(value) for value in _values(array)]
         return pa.array(texts, pa.string())
-    if kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_floating(kind):
-        return array
-    if kinds.is_string(kind) or kinds.is_large_string(kind):
-        return array
     return pa.array([None if v is None else str(v) for v in _values(array)], pa.string())
 
 
@@ -91,9 +144,13 @@ def _values(array: Array) -> Values:
 
 
 def _floats(array: Array) -> Values:
+    if kinds.is_float32(array.type):  # 1.1 would be 1.100000023841858 as a double.
+        texts = array.cast(pa.string()).to_pylist()
+        values = [None if text is None else float(text) for text in texts]
+    else:
+        values = array.cast(pa.float64()).to_pylist()
     return [
-        value if value is None or math.isfinite(value) else _odd_float(value)
-        for value in array.cast(pa.float64()).to_pylist()
+        value if value is None or math.isfinite(value) else _odd_float(value) for value in values
     ]
 
 
@@ -139,6 +196,10 @@ def _moments(array: Array, unit: str) -> Values:
 
 def _padded(text: str) -> str:
     day, has_time, time = text.partition("T")
+    year, month_and_day = day[:-6], day[-6:]
+    if len(year) != _YEAR_DIGITS or year.startswith("-"):
+        sign = "-" if year.startswith("-") else "+"
+        day = f"{sign}{year.removeprefix('-'):0>{_YEAR_DIGITS}}{month_and_day}"
     whole, _, fraction = time.partition(".")
     return f"{day}T{whole}.{fraction:0<9}" if has_time else day
 
@@ -188,6 +249,19 @@ def _maps(array: Array) -> Values:
     ]
 
 
+def _unions(array: Array) -> Values:
+    """Take each row from the child that it chose, after that child's own rules."""
+    # From the buffers: type_codes and offsets of a slice begin where the whole array does.
+    rows, first, buffers = len(array), array.offset, array.buffers()
+    codes = np.frombuffer(buffers[1], np.int8, rows, first).tolist() if rows else []
+    children = [_values(array.field(index)) for index in range(array.type.num_fields)]
+    by_code = dict(zip(array.type.type_codes, children, strict=True))
+    places = list(range(rows))
+    if array.type.mode == "dense" and rows:
+        places = np.frombuffer(buffers[2], np.int32, rows, first * _OFFSET_BYTES).tolist()
+    return [by_code[code][place] for code, place in zip(codes, places, strict=True)]
+
+
 def _split(array: Array, values: Values) -> Values:
     rows: Values = []
     start = 0
@@ -230,5 +304,6 @@ _CONVERTERS: Final[tuple[tuple[Callable[[Any], bool], Callable[[Array], Values]]
     (kinds.is_interval, _intervals),
     (kinds.is_struct, _structs),
     (kinds.is_map, _maps),
+    (kinds.is_union, _unions),
     (_is_list, _lists),
 )

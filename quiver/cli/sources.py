@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,16 +78,29 @@ class Source:
 
 
 def open_source(slot: str, path: str, nulls: tuple[str, ...]) -> Source:
-    """Look at a file: what format it is and that it can be read at all."""
+    """Look at a file: what format it is and that it can be read at all.
+
+    A pipe is refused: it is opened again to be read, and what was read here would be gone by then.
+    """
     try:
-        with open(path, "rb") as file:
-            head = file.read(64)
-            file_bytes = os.fstat(file.fileno()).st_size
+        # Without O_NONBLOCK a named pipe would wait here for somebody to write to it.
+        with open(path, "rb", opener=_open_at_once) as file:
+            found = os.fstat(file.fileno())
+            is_regular = stat.S_ISREG(found.st_mode)
+            head = file.read(64) if is_regular else b""
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot read {path}: {error.strerror}", hint="name a file that this user can read"
+        ) from error
+    if not is_regular:
+        raise InputError(f"{path} is no regular file", hint="write it to a file first")
     if not head:
         raise InputError(f"{path} is empty", hint="it has no bytes, so not even a schema")
-    return Source(slot, path, _recognize(path, head), file_bytes, nulls or ("",))
+    return Source(slot, path, _recognize(path, head), found.st_size, nulls or ("",))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _recognize(path: str, head: bytes) -> str:
@@ -116,10 +131,24 @@ def _named(path: str, format_name: str) -> Iterator[None]:
             raise
         raise InputError(f"{path}: {error.message}", hint=error.hint) from error
     except DamageError as error:
-        raise InputError(f"{path} cannot be read as {format_name}: {error}") from error
+        # A limit's hint stays behind where its refusal becomes damage of the file.
+        hint = error.hint or getattr(error.__cause__, "hint", "") or _hint(str(error), format_name)
+        text = str(error).removesuffix(f" ({error.hint})")
+        raise InputError(f"{path} cannot be read as {format_name}: {text}", hint=hint) from error
     except ARROW_FAULTS as error:
-        hint = _TYPE_HINT if format_name == "csv" and "conversion" in str(error) else ""
+        hint = _hint(str(error), format_name)
         raise InputError(f"{path} cannot be read as {format_name}: {error}", hint=hint) from error
+
+
+def _hint(fault: str, format_name: str) -> str:
+    """Say what may help against what Arrow found wrong."""
+    if format_name == "csv" and "conversion" in fault:
+        return _TYPE_HINT
+    if format_name == "csv" and "columns, got" in fault:
+        return "each line needs as many fields as the first; quote those that contain the separator"
+    if re.search("utf-?8", fault, re.IGNORECASE):
+        return "texts and names must be UTF-8; columns of other bytes must be of type binary"
+    return "it may be damaged, cut short, or of another format than its name or beginning says"
 
 
 _TYPE_HINT: Final = (
@@ -136,7 +165,9 @@ def _parquet(source: Source) -> Batches:
 
 def _arrow_file(source: Source) -> Batches:
     with pa.memory_map(source.path) as mapped:
-        yield from ArrowFile(mapped.read_buffer()).chunks()
+        file = ArrowFile(mapped.read_buffer())
+        check_schema(file.schema, _LIMITS)
+        yield from file.chunks()
 
 
 def _arrow_stream(source: Source) -> Batches:
@@ -146,17 +177,43 @@ def _arrow_stream(source: Source) -> Batches:
 
 
 def _csv(source: Source) -> Batches:
-    tab = source.path.lower().endswith(".tsv")
+    separator = "\t" if source.path.lower().endswith(".tsv") else ","
+    _check_quotes(source.path, separator)
     options = csv.ConvertOptions(
         null_values=list(source.nulls), strings_can_be_null=True, quoted_strings_can_be_null=False
     )
     with csv.open_csv(
         source.path,
         read_options=csv.ReadOptions(block_size=_BLOCK),
-        parse_options=csv.ParseOptions(delimiter="\t" if tab else ",", newlines_in_values=True),
+        parse_options=csv.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=options,
     ) as reader:
         yield from reader
+
+
+def _check_quotes(path: str, separator: str) -> None:
+    """Refuse a file that ends inside of quotes: Arrow would take all that follows for one value.
+
+    Quotes come in pairs, unless some stand inside of fields that are not quoted. So they are only
+    counted, and if the number is odd it is looked up where each field ends.
+    """
+    with open(path, "rb") as file:
+        counts = (block.count(b'"') for block in iter(lambda: file.read(_BLOCK), b""))
+        if sum(counts) % 2 == 0:
+            return
+    edge = re.escape(separator.encode()) + rb"\r\n"
+    field = re.compile(rb'(?:"(?:[^"]++|"")*+"|(?!"))[^%b]*+[%b]*+' % (edge, edge))
+    with pa.memory_map(path) as mapped:
+        data = memoryview(mapped.read_buffer())
+        place = 0
+        while place < len(data):
+            match = field.match(data, place)
+            if match is None:
+                raise InputError(
+                    f"{path}: the quote at byte {place:,} is never closed",
+                    hint="the file may have been cut short; a quote in a quoted field is doubled",
+                )
+            place = match.end()
 
 
 def _ndjson(source: Source) -> Batches:
@@ -168,7 +225,10 @@ def _ndjson(source: Source) -> Batches:
             try:
                 table = json.read_json(io.BytesIO(block), read_options=options)
             except pa.ArrowInvalid as error:
-                raise InputError(f"in the lines from byte {offset:,} on: {error}") from error
+                raise InputError(
+                    f"in the lines from byte {offset:,} on: {error}",
+                    hint="each line is one JSON object, with values of one type for each name",
+                ) from error
             schema = table.schema if schema is None else union_schema([schema, table.schema])
             yield from table.to_batches(max_chunksize=_SLICE_ROWS)
 

@@ -6,15 +6,19 @@ children, lists of such, views, fixed sizes. What is done with a leaf is the cal
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-__all__ = ["Array", "Conversion", "DataType", "convert", "decode"]
+from quiver.ipc import child_types
+
+__all__ = ["Array", "Conversion", "DataType", "convert", "decode", "repeated_child"]
 
 Array: TypeAlias = Any
 DataType: TypeAlias = Any
@@ -73,11 +77,40 @@ def decode(array: Array) -> Array:
         if isinstance(array, pa.DictionaryArray):
             array = array.dictionary_decode()
         elif isinstance(array, pa.RunEndEncodedArray):
-            array = pc.call_function("run_end_decode", [array])
+            array = _spread(array)
         elif isinstance(array, pa.ExtensionArray):
             array = array.storage
         else:
             return array
+
+
+def _spread(array: Array) -> Array:
+    """Repeat each value of a run-end encoded array as often as its run is long."""
+    try:
+        return pc.call_function("run_end_decode", [array])
+    except pa.ArrowNotImplementedError:  # Of views and dictionaries, for instance.
+        rows = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(array.run_ends.to_numpy(), rows, side="right")
+        values = array.values
+        if kinds.is_string_view(values.type):
+            values = values.cast(pa.string())
+        elif kinds.is_binary_view(values.type):
+            values = values.cast(pa.binary())
+        return values.take(pa.array(runs))
+
+
+def repeated_child(kind: DataType) -> str | None:
+    """Find a name that two children of one struct share, at any depth; None if there is none."""
+    todo = [kind]
+    while todo:
+        inner = todo.pop()
+        if kinds.is_struct(inner):
+            names = Counter(inner.field(index).name for index in range(inner.num_fields))
+            for name, times in names.items():
+                if times > 1:
+                    return name
+        todo += child_types(inner)
+    return None
 
 
 def _convert_dictionary(array: Array, kind: DataType, how: Conversion) -> Array:
@@ -88,8 +121,11 @@ def _convert_dictionary(array: Array, kind: DataType, how: Conversion) -> Array:
 
 def _convert_struct(array: Array, kind: DataType, how: Conversion) -> Array:
     children = []
+    names = [field.name for field in array.type]
     for field in kind:
         index = array.type.get_field_index(field.name)
+        if names.count(field.name) > 1:  # To Arrow that is the same as none.
+            raise pa.ArrowInvalid(f"a struct has {field.name!r} twice")
         if index < 0:
             children.append(pa.nulls(len(array), field.type))
         else:

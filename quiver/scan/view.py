@@ -42,9 +42,11 @@ class Scan:
         columns: Sequence[str] | None = None,
     ) -> None:
         """List the segments; raises MissingError if there is no store, InputError for the slot."""
+        if not isinstance(slot, str):
+            raise InputError(f"slot: {slot!r} is no name", hint='say slot="name"')
         self.slot = slot
         self.columns = None if columns is None else _checked(columns)
-        disk = LocalDisk(path)
+        disk = LocalDisk(_checked_path(path))
         try:
             self.path = disk.root
             self._slot_id = StoreManifest.read(disk).slots[slot].slot_id
@@ -83,7 +85,8 @@ class Scan:
             raise MissingError(
                 f"no finalized segment of {self.path} holds slot {self.slot!r} yet",
                 path=self.path,
-                hint="rows are seen once their segment is a file: call finalize(), or wait for it",
+                hint="rows are seen once their segment is a file: call finalize(), or wait; "
+                "or every subscriber has acked them already",
             )
         union = union_schema(schemas)
         if self.columns is None:
@@ -169,10 +172,23 @@ def scan(path: str | os.PathLike[str], *, slot: str, columns: Sequence[str] | No
     return Scan(path, slot=slot, columns=columns)
 
 
-def _checked(columns: Iterable[str]) -> tuple[str, ...]:
+def _checked_path(path: object) -> str:
+    """Take what names a folder; everything else would come back as an error of Python's own."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str) or not text:
+        raise InputError(f"path: {path!r} names no folder", hint="a str or a pathlib.Path")
+    if "\0" in text:
+        raise InputError(f"path: {path!r} has a null character in it")
+    return text
+
+
+def _checked(columns: object) -> tuple[str, ...]:
     if isinstance(columns, str):
         raise InputError(f"columns: {columns!r} is one string", hint=f'say columns=["{columns}"]')
-    names = tuple(columns)
+    names = tuple(columns) if isinstance(columns, Iterable) else (columns,)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"columns: {name!r} is no name", hint='say columns=["name", ...]')
     if len(set(names)) < len(names):
         raise InputError(f"columns: one is named twice in {', '.join(names)}")
     return names

@@ -23,6 +23,8 @@ One ``load`` is one snapshot: the list of segments is fixed when the DataFrame i
 is derived from it reads the same rows. Load again to see newer ones. If the store has deleted a
 segment of the snapshot by then the query fails and says so.
 
+The source is for reading only: what is to be stored goes through ``quiver.open``.
+
 A slot that no finalized segment holds yet has no schema: an error, unless a schema is given, which
 then makes an empty DataFrame.
 """
@@ -32,7 +34,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -55,6 +57,7 @@ _OPTIONS: Final = (
     "maxPartitionBytes",
     "minPartitions",
 )
+_READ_ONLY: Final = "format quiver is for reading only"
 _PARTITION_BYTES_MAX: Final = 128 << 20
 
 
@@ -66,7 +69,8 @@ class QuiverDataSource(DataSource):
         super().__init__(dict(options))
         given = _checked(options)
         path = _required(given, "path", 'say .load("path/to/store")')
-        slot = _required(given, "slot", 'say .option("slot", "name")')
+        # Spark makes a source for writing too, and most who try that name no slot.
+        slot = _required(given, "slot", f'say .option("slot", "name"); {_READ_ONLY}')
         columns = [name.strip() for name in given.get("columns", "").split(",") if name.strip()]
         self._nanoseconds = _nanoseconds(given.get("timestampunit", "us"))
         self._bytes_max = _positive(
@@ -89,6 +93,10 @@ class QuiverDataSource(DataSource):
     def schema(self) -> StructType:
         """Give the slot's representative schema in Spark's types, all nullable."""
         return to_spark_schema(self._scan.schema, nanoseconds=self._nanoseconds)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001
+        """Refuse: Spark asks for this when a DataFrame is to be written."""
+        raise InputError(_READ_ONLY, hint="append with quiver.open(path).append(...)")
 
     def reader(self, schema: StructType) -> QuiverReader:
         """Plan the reading of the columns of ``schema``, which may be the user's own."""

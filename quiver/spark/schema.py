@@ -16,7 +16,7 @@ binary, large, view, fixed size   BINARY
 date32, date64                    DATE
 timestamp without zone            TIMESTAMP_NTZ, nanoseconds floored to microseconds
 timestamp with a zone             TIMESTAMP (the same instant), floored likewise
-time32, time64                    TIME(6), floored likewise
+time32, time64                    TIME(6), floored likewise; see below
 duration                          INTERVAL DAY TO SECOND, floored likewise
 month-day-nano interval           STRUCT<months: INT, days: INT, nanoseconds: BIGINT>
 null                              VOID
@@ -26,6 +26,10 @@ list, large, view, fixed size     ARRAY
 extension                         its storage; bool8 as BOOLEAN
 union, other intervals            none: leave the column out
 ================================  ==================================================================
+
+TIME is new in Spark: most that is done with such a column, ``count()`` and writing it among them,
+fails with UNSUPPORTED_TIME_TYPE unless ``spark.sql.timeType.enabled`` is ``true``. The sessions of
+``quiver.spark.session`` have it set; in one of your own set it, or leave the column out.
 
 With ``nanoseconds="int64"`` timestamps, durations and times of that unit are BIGINT instead, so
 that no digit is lost.
@@ -44,7 +48,7 @@ from pyspark.sql.types import StructType
 
 from quiver.errors import InputError
 from quiver.scan.conform import CAST_FAULTS
-from quiver.scan.nested import Array, Conversion, DataType, convert
+from quiver.scan.nested import Array, Conversion, DataType, convert, repeated_child
 
 __all__ = ["Nanoseconds", "arrow_schema", "to_spark", "to_spark_schema"]
 
@@ -95,6 +99,13 @@ def to_spark_schema(schema: pa.Schema, *, nanoseconds: Nanoseconds = "us") -> St
         if kind is None:
             raise InputError(
                 f"column {field.name!r} is {field.type}, for which Spark has no type",
+                hint="leave it out with the option columns, or read it with quiver.scan",
+            )
+        name = repeated_child(field.type)
+        if name is not None:
+            raise InputError(
+                f"column {field.name!r} has structs with {name!r} twice: Spark cannot tell which "
+                "is meant",
                 hint="leave it out with the option columns, or read it with quiver.scan",
             )
         if schema.names.count(field.name) > 1:

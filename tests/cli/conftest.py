@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import pty
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +74,23 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
         yield f"{path}[]" if isinstance(value, list) else path
 
 
+def on_terminal(*arguments: str, **environment: str) -> str:
+    """Run the program with both outputs on a terminal; give what a person would see."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "quiver", *arguments]
+    with subprocess.Popen(
+        command, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm", **environment}
+    ) as running:
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):  # Linux says EIO when the last writer has gone.
+            while data := os.read(master, 4096):
+                shown += data
+        os.close(master)
+        running.wait()
+    return shown.decode()
+
+
 def fill(folder: Path) -> None:
     """Write a store that shows every station: a segment, an open one, outcomes of two readers.
 
@@ -109,4 +131,6 @@ def run() -> Callable[..., Result]:
 @pytest.fixture
 def kit() -> SimpleNamespace:
     """Small tools that several test files share."""
-    return SimpleNamespace(tree_digest=tree_digest, flip=flip, leaves=leaves)
+    return SimpleNamespace(
+        tree_digest=tree_digest, flip=flip, leaves=leaves, on_terminal=on_terminal
+    )

@@ -215,4 +215,4 @@ def test_parquet_says_what_it_cannot_hold(tmp_path, run) -> None:
         store.append({"x": pa.table({"v": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})})
     result = run("cat", tmp_path / "s", "--slot", "x", "--format", "parquet")
     assert (result.code, result.out) == (2, "")
-    assert "Parquet cannot hold this" in result.err
+    assert "Parquet cannot hold column 'v'" in result.err

@@ -8,6 +8,7 @@ import struct
 
 import pyarrow as pa
 import pytest
+from crc32c import crc32c
 
 import quiver
 
@@ -32,8 +33,9 @@ def findings(run, store, kind="damage"):
     *found, summary = result.lines
     assert summary["kind"] == "summary"
     assert summary["damage_count"] == sum(f["kind"] == "damage" for f in found)
+    assert summary["version_count"] == sum(f["kind"] == "version" for f in found)
     assert summary["note_count"] == sum(f["kind"] == "note" for f in found)
-    assert result.code == (1 if summary["damage_count"] else 0)
+    assert result.code == (1 if summary["damage_count"] else 5 if summary["version_count"] else 0)
     return [f for f in found if f["kind"] == kind]
 
 
@@ -67,12 +69,47 @@ def test_a_damaged_header_of_the_log_is_named(run, store, kit) -> None:
     assert (found["path"], found["offset"]) == (str(store / ACTIVE), 0)
 
 
-def test_a_log_of_another_layout_is_damage_and_the_rest_is_still_checked(run, store, kit) -> None:
+def test_a_log_of_another_layout_is_named_and_the_rest_is_still_checked(run, store, kit) -> None:
     with (store / ACTIVE).open("r+b") as file:
         file.seek(14)
         file.write(bytes(16))
+    (found,) = findings(run, store, "version")
+    assert (found["station"], found["path"]) == ("wal", str(store / ACTIVE))
     kit.flip(store / ACKS, 80)
-    assert [found["station"] for found in findings(run, store)] == ["wal", "acks"]
+    assert [found["station"] for found in findings(run, store)] == ["acks"]
+
+
+def make_newer(run, path) -> None:
+    """Make the file one of format 9, its checksum right again."""
+    footer = run("dump", path, "--json").lines[0] if path.suffix == ".qseg" else {"offset": 8}
+    path.chmod(0o600)
+    data = bytearray(path.read_bytes())
+    if path.name == "quiver.wal":
+        data[10:30] = struct.pack("<HH16x", 9, 0)  # A header has no checksum, but a digest.
+    else:
+        data[footer["offset"]] = 9
+        end = {".qseg": footer["offset"] + footer.get("byte_count", 0) - 16, ".log": 64}
+        sum_at = end.get(path.suffix, len(data)) - 4
+        start = footer["offset"] if path.suffix == ".qseg" else 0
+        struct.pack_into("<I", data, sum_at, crc32c(bytes(data[start:sum_at])))
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", [ACTIVE, SIDECAR, ACKS, CHECKPOINT, SEGMENT])
+def test_a_newer_file_is_exit_code_5_in_check_as_in_other_verbs_and_named(run, store, name) -> None:
+    checkpointed(store)
+    path = store / name
+    make_newer(run, path)
+    (found,) = findings(run, store, "version")
+    assert found["path"] == str(path)
+    assert "9" in found["message"]
+    shown = run("check", store)
+    assert shown.code == 5
+    assert f"version {path}: " in shown.out
+    assert f"1 file of another version in {store}" in shown.out
+    other = run("info", store)
+    assert (other.code, other.out) == (5, "")
+    assert f"{path}: " in other.err
 
 
 def test_an_unfinished_append_is_a_note(run, store) -> None:
@@ -180,9 +217,7 @@ def test_segments_that_hold_the_same_bundles_are_damage(run, store) -> None:
                 wal_generation=1,
                 wal_offset=30,
             )
-            write_segment(
-                disk, "core_0/segments", bundles, label=label, limits=quiver.Config().limits
-            )
+            write_segment(disk, "core_0/segments", bundles, label=label)
     overlap, foreign = findings(run, store)
     assert "segments 0 and 1 overlap" in overlap["message"]
     assert overlap["path"].endswith("0000000000000001.qseg")

@@ -110,11 +110,17 @@ def test_an_unfinished_end_alone_is_no_damage(run, store) -> None:
 
 def test_the_walk_through_an_ack_log_goes_on_behind_damage(run, store, kit) -> None:
     path = store / "core_0/acks/ack.log"
-    kit.flip(path, 130)
+    kit.flip(path, 194)
     result = run("dump", path, "--json")
     assert result.code == 9
-    assert [line["offset"] for line in result.lines] == [0, 64, 128, 192, 256]
-    assert [line["kind"] for line in result.lines][1:] == ["register", "damage", "register", "nack"]
+    assert [line["offset"] for line in result.lines] == [0, 64, 128, 192, 256, 320]
+    assert [line["kind"] for line in result.lines][1:] == [
+        "floor",
+        "register",
+        "damage",
+        "register",
+        "nack",
+    ]
 
 
 def test_a_damaged_stream_of_a_segment_is_shown_behind_it(run, store, kit) -> None:
@@ -185,7 +191,15 @@ def test_other_files_are_refused(run, tmp_path, content, message) -> None:
 def test_a_file_that_is_not_there_is_exit_code_3(run, tmp_path) -> None:
     assert run("dump", tmp_path / "gone").code == 3
     assert run("dump", tmp_path / "gone" / "deeper").code == 3
-    assert run("dump", tmp_path).code == 8
+
+
+def test_a_folder_is_exit_code_2_and_says_what_to_name(run, store) -> None:
+    result = run("dump", store)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines() == [
+        f"quiver: {store} is a folder",
+        "hint: name one file in it; quiver ls says what a store has",
+    ]
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])

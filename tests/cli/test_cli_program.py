@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -232,43 +229,26 @@ def test_names_from_a_disk_cannot_steer_the_terminal(run, store) -> None:
     assert r"half-\udcff" in result.out
 
 
-def on_terminal(*arguments: str, **environment: str) -> str:
-    """Run the program with both outputs on a terminal; give what a person would see."""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "quiver", *arguments]
-    with subprocess.Popen(
-        command, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm", **environment}
-    ) as running:
-        os.close(slave)
-        shown = b""
-        with contextlib.suppress(OSError):  # Linux says EIO when the last writer has gone.
-            while data := os.read(master, 4096):
-                shown += data
-        os.close(master)
-        running.wait()
-    return shown.decode()
-
-
 COLOR = re.compile(r"\x1b\[[0-9;]*[39][0-9]m")
 
 
-def test_colours_and_bars_are_for_terminals_and_can_be_left_out(filled) -> None:
-    shown = on_terminal("check", str(filled))
+def test_colours_and_bars_are_for_terminals_and_can_be_left_out(filled, kit) -> None:
+    shown = kit.on_terminal("check", str(filled))
     assert "checking" in shown
     assert "OK: " in shown
     assert COLOR.search(shown)
-    assert not COLOR.search(on_terminal("check", str(filled), "--no-color"))
-    plain = on_terminal("check", str(filled), NO_COLOR="1")
+    assert not COLOR.search(kit.on_terminal("check", str(filled), "--no-color"))
+    plain = kit.on_terminal("check", str(filled), NO_COLOR="1")
     assert not COLOR.search(plain)
     assert "checking" in plain
-    assert "checking" not in on_terminal("check", str(filled), "--quiet")
-    assert "checking" not in on_terminal("check", str(filled), "--json")
+    assert "checking" not in kit.on_terminal("check", str(filled), "--quiet")
+    assert "checking" not in kit.on_terminal("check", str(filled), "--json")
 
 
-def test_a_terminal_gets_lines_of_json_and_never_binary(filled) -> None:
+def test_a_terminal_gets_lines_of_json_and_never_binary(filled, kit) -> None:
     arguments = ("cat", str(filled), "--slot", "logs", "--limit", "1")
-    assert json.loads(on_terminal(*arguments)) == {"n": 0, "s": "a"}
-    assert "no text for a terminal" in on_terminal(*arguments, "--format", "arrow")
+    assert json.loads(kit.on_terminal(*arguments)) == {"n": 0, "s": "a"}
+    assert "no text for a terminal" in kit.on_terminal(*arguments, "--format", "arrow")
 
 
 def test_quiet_and_no_color_are_taken_by_every_verb(run, filled) -> None:

@@ -64,6 +64,21 @@ def test_damage_tells_place_expectation_and_finding() -> None:
 
 
 @pytest.mark.parametrize(
+    "expected, found, text",
+    [
+        ("a", "b", "m: expected a, found b"),
+        ("a", None, "m: expected a"),
+        (None, "b", "m: found b"),
+        (None, 0, "m: found 0"),
+        (None, None, "m"),
+    ],
+)
+def test_of_expectation_and_finding_only_what_is_known_is_told(expected, found, text) -> None:
+    assert str(DamagedEntry("m", expected=expected, found=found)) == text
+    assert f"m{DamagedEntry.comparison(expected, found)}" == text
+
+
+@pytest.mark.parametrize(
     "error",
     [
         StorageError("m", path="p", errno=5, hint="h"),

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -269,3 +270,46 @@ def test_the_front_door_and_the_folder_share_a_name_in_either_order(write) -> No
             check=False,
         )
         assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.parametrize("path", [None, b"p", "", "a\0b", 5, ["p"]])
+def test_what_names_no_folder_is_refused_in_our_words(path: Any) -> None:
+    with pytest.raises(InputError, match=r"^path: "):
+        scan(path, slot="logs")
+
+
+def test_a_path_object_is_taken(write) -> None:
+    assert _numbers(scan(Path(write([_log(1)])), slot="logs")) == [1]
+
+
+@pytest.mark.parametrize("slot", [[], None, 5, b"logs", {}])
+def test_what_is_no_slot_name_is_refused_in_our_words(write, slot: Any) -> None:
+    with pytest.raises(InputError, match=r"^slot: .* is no name"):
+        scan(write([_log(1)]), slot=slot)
+
+
+@pytest.mark.parametrize("columns", [5, [5], [None], [["n"]], b"n"])
+def test_what_is_no_column_name_is_refused_in_our_words(write, columns: Any) -> None:
+    with pytest.raises(InputError, match=r"^columns: .* is no name"):
+        scan(write([_log(1)]), slot="logs", columns=columns)
+
+
+def test_where_nothing_is_left_the_hint_says_that_it_may_have_been_acked(write, tmp_path) -> None:
+    store = write([_log(1)])
+    with quiver.open(store, worker=False) as opened:
+        opened.subscribe("reader").poll().ack()
+        opened.maintain()
+    with pytest.raises(MissingError) as caught:
+        scan(store, slot="logs").to_table()
+    assert "call finalize(), or wait" in caught.value.hint
+    assert "or every subscriber has acked them already" in caught.value.hint
+
+
+def test_structs_that_have_a_name_twice_are_not_widened_to_nulls(write) -> None:
+    def bundle(kind: pa.DataType) -> dict[str, pa.RecordBatch]:
+        pair = pa.StructArray.from_arrays([pa.array([1], kind), pa.array([2], kind)], ["a", "a"])
+        return {"logs": pa.record_batch({"x": pair})}
+
+    store = write([bundle(pa.int8()), bundle(pa.int16())])
+    with pytest.raises(InputError, match="column 'x'"):
+        scan(store, slot="logs").to_table()

@@ -318,3 +318,16 @@ def test_a_time_beyond_sparks_range_is_refused_and_its_column_named() -> None:
 def test_a_name_that_is_there_twice_is_refused() -> None:
     with pytest.raises(InputError, match="'x' is there twice"):
         to_spark_schema(pa.schema([("x", pa.int8()), ("x", pa.int8())]))
+
+
+PAIR = pa.struct([("a", pa.int8()), ("a", pa.int8())])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [PAIR, pa.list_(PAIR), pa.struct([("s", PAIR)]), pa.map_(pa.string(), PAIR)],
+    ids=str,
+)
+def test_a_struct_that_has_a_name_twice_is_refused_and_its_column_named(kind) -> None:
+    with pytest.raises(InputError, match="column 'x' has structs with 'a' twice"):
+        to_spark_schema(pa.schema([("x", kind)]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -51,6 +53,36 @@ def test_each_type_of_the_table_arrives_value_for_value(spark, write) -> None:
     for name, _, _, values in ZOO:
         expected = values + [None] * (rows - len(values))
         assert (name, found.column(name).to_pylist()) == (name, expected)
+
+
+def test_times_of_day_are_counted_and_written_in_the_sessions_of_the_package(
+    spark, write, tmp_path
+) -> None:
+    noon = pa.array([12 * 3600 * 10**9, None], pa.time64("ns"))
+    frame = _load(spark, write([{"logs": pa.record_batch({"t": noon})}]))
+    assert frame.count() == 2
+    frame.write.parquet(str(tmp_path / "out"))
+    back = spark.read.parquet(str(tmp_path / "out"))
+    assert back.dtypes == [("t", "time(6)")]
+    assert back.count() == 2
+
+
+@pytest.mark.parametrize("slot", ["", "logs"])
+def test_a_frame_cannot_be_written_and_the_error_says_so(spark, write, slot) -> None:
+    writing = spark.range(1).write.format("quiver").mode("append").option("slot", slot)
+    with pytest.raises(PySparkException, match="format quiver is for reading only"):
+        writing.save(write([_log(1)]))
+
+
+def test_the_samples_of_the_readme_run_with_spark_too(spark, tmp_path, monkeypatch, capfd) -> None:
+    page = Path(__file__).parents[2] / "README.md"
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for sample in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        # The session of the tests was started in another folder, and its workers stay there.
+        exec(sample.replace('load("store")', f'load("{tmp_path}/store")'), names)
+    assert names["spark"].sparkContext is spark.sparkContext
+    assert "|  2|   b|" in capfd.readouterr().out
 
 
 def test_spark_computes_with_what_it_reads(spark, write) -> None:

@@ -1,0 +1,34 @@
+"""The samples of README.md run as they stand, one after the other; Spark's is in tests/spark."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import quiver
+from quiver.errors import MissingError
+
+PAGE = Path(__file__).parents[2] / "README.md"
+
+
+def samples() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    done = [sample for sample in samples() if "quiver.spark" not in sample]
+    assert len(done) == len(samples()) - 1 == 4
+    for sample in done[:2]:
+        exec(sample, names)
+    assert quiver.scan("store", slot="events").to_table().num_rows == 2
+    exec(done[2], names)
+    assert capsys.readouterr().out == "uploading 2 rows\n"
+    with pytest.raises(MissingError, match="or every subscriber has acked them already"):
+        quiver.scan("store", slot="events").to_table()
+    exec(done[3], names)
+    assert quiver.scan("store", slot="errors")

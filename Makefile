@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
-CRASH_IMAGES ?= 1500
+CRASH_IMAGES ?= 160000
 FUZZ_SECONDS ?= 60
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -54,8 +54,8 @@ test: lint ## lint, then all tests; Spark's in one process of their own
 	$(BIN)/python -m pytest -n $(JOBS) -m "not spark"
 	$(BIN)/python -m pytest -m spark -p no:xdist -p no:randomly
 
-crash: $(READY) ## cut the power after every act of a workload and look at all that may be left
-	QUIVER_CRASH_IMAGES=$(CRASH_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/crash --timeout 3600
+crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it, and look at what is left
+	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
 
 $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r fuzz/requirements.lock

@@ -68,7 +68,7 @@ def open_folder(disk: Disk, folder: str, quarantine: str) -> Opened:
     state_path = posixpath.join(folder, CHECKPOINT_NAME)
     log_path = posixpath.join(folder, LOG_NAME)
     state_data = _read(disk, state_path, CHECKPOINT_BYTES_MAX)
-    log_data = _read(disk, log_path, LOG_BYTES_MAX)
+    log_data = _read(disk, log_path, LOG_BYTES_MAX, settle=True)
 
     checkpoint, state_damage = _decode_state(state_data)
     content = LogContent() if log_data is None else read_log(log_data)
@@ -120,8 +120,8 @@ def _make_dir(disk: Disk, folder: str) -> None:
     disk.sync_dir(posixpath.dirname(folder))
 
 
-def _read(disk: Disk, path: str, bytes_max: int) -> bytes | None:
-    """Read a whole file; None if there is none."""
+def _read(disk: Disk, path: str, bytes_max: int, *, settle: bool = False) -> bytes | None:
+    """Read a whole file, from the disk and not from memory if that is asked for; None: none."""
     found = disk.stat(path)
     if found is None:
         return None
@@ -135,6 +135,8 @@ def _read(disk: Disk, path: str, bytes_max: int) -> bytes | None:
         )
     file = disk.open(path)
     try:
+        if settle:
+            file.settle()
         return file.read(0, found.size)
     finally:
         file.close()

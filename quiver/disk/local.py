@@ -116,6 +116,14 @@ class LocalFile:
         except OSError as error:
             raise refused(error, "sync", self._place) from error
 
+    def settle(self) -> None:
+        """Sync, and let the next read come from the disk and not from the page cache."""
+        self.sync()
+        try:
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        except OSError as error:
+            raise refused(error, "drop from memory", self._place) from error
+
     def close(self) -> None:
         """Let go of the descriptor."""
         descriptor, self._descriptor = self._descriptor, -1

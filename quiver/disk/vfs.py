@@ -81,6 +81,14 @@ class File(Protocol):
         """Return once bytes and size survive a power cut."""
         ...
 
+    def settle(self) -> None:
+        """Sync, and let the next read come from the disk and not from memory.
+
+        After a failed sync the system still shows bytes that are on no disk, and calls the next
+        sync a success. Whoever finds a file that another process wrote settles it before reading.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""
         ...

@@ -1,4 +1,4 @@
-"""The test kit: what Quiver is tested with, shipped so that whoever embeds it can do the same.
+"""The test kit: what Quiver is tested with, shipped so that others can test their stores with it.
 
 ====================  ============================================================================
 ``manual_clock``      a clock that stands still until it is told otherwise
@@ -6,27 +6,43 @@
 ``acts``              what was done to a disk, as values that can be replayed
 ``file_tree``         the files in RAM that acts change
 ``crash_images``      from a recorded history, all that a power cut may leave on a disk
+``subject``           what the harness asks of a store: lives to lead, and a judge
+``campaign``          lead lives, enumerate crashes, judge them; ``runner`` on many processes
+``shrink``            make a crash that breaks a promise as plain as it can be
+``rehearsal``         a Quiver store driven step by step; ``lives`` of it, by hand and by lot
+``oracle``            what a crash may not do to a Quiver store
 ``strategies``        Hypothesis strategies for schemas, batches and bundles (needs hypothesis)
 ====================  ============================================================================
 
-Nothing in the package imports this folder.
+``CRASHTEST.md`` shows how to aim the harness at another store. Nothing in the package imports this
+folder but the verb ``quiver crashtest``.
 """
 
 from quiver.testing.acts import Mark, Op
+from quiver.testing.campaign import Campaign, Chapter, Failure, Plan
 from quiver.testing.crash_images import Image, Model, crash_images
 from quiver.testing.file_tree import History
 from quiver.testing.manual_clock import ManualClock
 from quiver.testing.memory_disk import MemoryDisk
-from quiver.testing.recorder import Fault
+from quiver.testing.recorder import Fault, Killed
+from quiver.testing.subject import Loss, Stage, Subject
 
 __all__ = [
+    "Campaign",
+    "Chapter",
+    "Failure",
     "Fault",
     "History",
     "Image",
+    "Killed",
+    "Loss",
     "ManualClock",
     "Mark",
     "MemoryDisk",
     "Model",
     "Op",
+    "Plan",
+    "Stage",
+    "Subject",
     "crash_images",
 ]

@@ -17,13 +17,16 @@ because the kernel has thrown the bytes away while it still shows them to reader
 
 Images that are equal in their bytes are yielded once for each number of marks: what is legal
 before a bundle was acknowledged may be a loss after it.
+
+A failed sync of a file gives its bytes up for good: a later one does not force them. Names are not
+given up: a file system that cannot write its journal stops, and one that can keeps what it holds.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from typing import Final, Literal, TypeAlias
 
@@ -37,6 +40,7 @@ from quiver.testing.acts import (
     Rename,
     Sync,
     SyncDir,
+    Truncate,
     Unlink,
     Write,
 )
@@ -119,6 +123,24 @@ class Image:
         """What the workload knew when the power failed."""
         return tuple(op for op in self.history.ops[: self.point] if isinstance(op, Mark))
 
+    @property
+    def torn_apart(self) -> bool:
+        """Whether a write was cut, or reached its file and an earlier one to it did not.
+
+        No store can tell what that leaves from damage.
+        """
+        ops = self.history.ops
+        lost: set[int] = set()
+        for index in self.pending:
+            op = ops[index]
+            if not isinstance(op, Write | Truncate):
+                continue
+            if index not in self.kept:
+                lost.add(op.inode)
+            elif op.inode in lost:
+                return True
+        return self.torn is not None
+
     def disk(self, *, capacity: int | None = None, punch_supported: bool = True) -> MemoryDisk:
         """Start a fresh disk from this image; what is done there is recorded anew."""
         return MemoryDisk(self.tree, capacity=capacity, punch_supported=punch_supported)
@@ -134,6 +156,18 @@ class Image:
                     _export_file(disk, path, self.tree.blobs[inode])
         finally:
             disk.close()
+
+    def with_choice(self, kept: Iterable[int], torn: tuple[int, Tear] | None) -> Image:
+        """Give the image of the same power cut to which these pending acts were kept instead.
+
+        What the model does not allow without something that was lost is lost as well.
+        """
+        ops = self.history.ops
+        chosen = _legal(ops, self.pending, kept, model=self.model)
+        choice = Choice(chosen, torn if torn is not None and torn[0] in chosen else None)
+        tree = self.history.base.copy()
+        tree = _replay(tree, ops, range(self.point), choice=choice, pending=self.pending)
+        return replace(self, kept=choice.kept, torn=choice.torn, tree=tree, digest=tree.digest())
 
     def describe(self) -> str:
         """Tell in lines what happened: the last acts, and what became of each pending one."""
@@ -204,10 +238,12 @@ def _pending(ops: Sequence[Op], start: int, point: int, *, model: Model) -> tupl
     for index in range(point - 1, start - 1, -1):
         op = ops[index]
         match op:
-            case Sync(inode, _, ok) | SyncDir(inode, _, ok):
-                any_sync = ok
-                (synced.add if ok else synced.discard)(inode)
-            case Mark():
+            case Sync(inode, _, ok=False):
+                synced.discard(inode)
+            case Sync(inode) | SyncDir(inode, _, ok=True):
+                any_sync = True
+                synced.add(inode)
+            case Mark() | SyncDir():
                 pass
             case Create() | MakeDir() | Rename() | Unlink():
                 if not (any_sync if model == "journaled" else _folders(op) <= synced):
@@ -238,6 +274,19 @@ def _replay(
     return tree
 
 
+def _legal(
+    ops: Sequence[Op], pending: Sequence[int], kept: Iterable[int], *, model: Model
+) -> frozenset[int]:
+    """Take back what the model does not keep without something that was lost."""
+    chosen = set(kept)
+    if model == "journaled":
+        names = [index for index in pending if isinstance(ops[index], _NAME_OPS)]
+        gap = next((index for index in names if index not in chosen), None)
+        if gap is not None:
+            chosen -= {index for index in names if index > gap}
+    return frozenset(chosen)
+
+
 def _choices(
     ops: Sequence[Op], pending: Sequence[int], *, model: Model, rng: random.Random
 ) -> list[Choice]:
@@ -245,12 +294,7 @@ def _choices(
     names = [index for index in pending if isinstance(ops[index], _NAME_OPS)]
 
     def legal(kept: Iterable[int]) -> frozenset[int]:
-        chosen = set(kept)
-        if model == "journaled":
-            gap = next((index for index in names if index not in chosen), None)
-            if gap is not None:
-                chosen -= {index for index in names if index > gap}
-        return frozenset(chosen)
+        return _legal(ops, pending, kept, model=model)
 
     found = dict.fromkeys(Choice(legal(kept)) for kept in _subsets(pending, rng))
     for position, index in enumerate(pending):

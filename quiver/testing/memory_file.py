@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from quiver.disk import Bytes
 from quiver.testing.acts import Punch, Sync, Truncate, Write
-from quiver.testing.file_tree import Blob
+from quiver.testing.file_tree import BLOCK, Blob
 from quiver.testing.recorder import Recorder, refuse
 
 __all__ = ["MemoryFile"]
@@ -78,6 +78,20 @@ class MemoryFile:
         """Make bytes and size durable. One that fails gives up what was not durable yet."""
         with self._disk.mutex:
             self._bytes("sync")
+            self._disk.act(Sync(self.inode, self.path))
+
+    def settle(self) -> None:
+        """Sync, and forget what failed syncs gave up: from now on it reads as on the disk."""
+        with self._disk.mutex:
+            self._bytes("settle")
+            lasting = self._disk.given_up.pop(self.inode, None)
+            if lasting is not None:
+                self._disk.record(Truncate(self.inode, 0, self.path))
+                self._disk.record(Truncate(self.inode, len(lasting.data), self.path))
+                for block in sorted(lasting.blocks):
+                    start = block * BLOCK
+                    data = bytes(lasting.data[start : start + BLOCK])
+                    self._disk.record(Write(self.inode, start, data, self.path))
             self._disk.act(Sync(self.inode, self.path))
 
     def close(self) -> None:

@@ -1,283 +1,242 @@
-"""Run a store on a recording disk, and judge what a crash left of it from outside.
+"""Judge, from outside, what a crash left of a Quiver store.
 
-A ``Rehearsal`` drives a real store on a ``MemoryDisk`` and notes with marks what it was told: this
-append was acknowledged, that subscriber acked. ``judge`` opens an image of the disk after a crash
-and compares what is there with what the marks promise:
+What a ``Rehearsal`` marked is summed up as ``Facts``, and an image of the disk is held to them:
 
-1. opening succeeds, and a second time with the same result;
-2. each acknowledged bundle is in exactly one segment, once, equal and in order, or every
-   subscriber had acked it;
-3. nothing else is there but bundles that were on their way, and none before them is missing;
-4. what a subscriber has not acked is delivered to it;
-5. numbers go on above all that were ever given out;
-6. appends work and survive the next opening;
-7. no unfinished file is left over.
+1. opening succeeds; no crash is taken for damage;
+2. opening once more finds the same and leaves the same bytes: nothing grows with each crash;
+3. each acknowledged bundle is in exactly one segment, equal and in order, or every subscriber had
+   acked it;
+4. nothing else is there but bundles that were on their way, and none before them is missing;
+5. what a subscriber has not acked is delivered to it, in order;
+6. numbers go on above all that were ever promised;
+7. appends work and survive the next opening;
+8. no unfinished file is left over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 from quiver.disk import TEMPORARY, Disk
-from quiver.engine import Store
-from quiver.engine import open as open_store
 from quiver.errors import QuiverError
 from quiver.segment import SegmentReader, parse_segment_name
 from quiver.testing.acts import Mark
-from quiver.testing.crash_images import Image
-from quiver.testing.manual_clock import ManualClock
+from quiver.testing.lives import LIVES, config_of, lead
 from quiver.testing.memory_disk import MemoryDisk
+from quiver.testing.rehearsal import SLOTS, Rehearsal, bundle_of
+from quiver.testing.subject import Loss, Stage
 
-__all__ = ["SLOTS", "Loss", "Rehearsal", "bundle_of", "judge"]
+__all__ = ["Facts", "QuiverSubject", "subject"]
 
-SLOTS = ("events", "notes")
-
-
-class Loss(AssertionError):
-    """A promise was broken; the message says which and where."""
-
-
-def bundle_of(number: int) -> dict[str, pa.RecordBatch]:
-    """Make the bundle that is appended as number ``number``: values and slots follow from it."""
-    events = pa.record_batch({"n": pa.array([number, number + 1, None], pa.int32())})
-    if number % 3 == 0:
-        return {"events": events}
-    words = pa.array([f"w{number % 5}", "x"]).dictionary_encode()
-    return {"events": events, "notes": pa.record_batch({"w": words})}
+_BY_LOT = 100_000
+_FOLDERS = ("", "core_0", "core_0/wal", "core_0/acks", "core_0/segments", "core_0/quarantine")
 
 
-@dataclass
-class Rehearsal:
-    """A store on a recording disk, driven step by step."""
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a store had promised when it crashed."""
 
-    config: Mapping[str, Any] = field(default_factory=dict)
-    subscribers: tuple[str, ...] = ()
-    disk: MemoryDisk = field(default_factory=MemoryDisk)
-    clock: ManualClock = field(default_factory=ManualClock)
-    sent: int = 0
-    store: Store = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Open the store and register the subscribers."""
-        self.open()
-        for name in self.subscribers:
-            self.store.subscribe(name)
-            self.disk.mark("registered", subscriber=name)
-
-    def open(self) -> None:
-        """Open the store, or open it again."""
-        self.store = open_store(
-            "memory",
-            slots=list(SLOTS),
-            config=self.config,
-            disk=self.disk,
-            clock=self.clock,
-            worker=False,
-        )
-
-    def append(self, count: int = 1, *, wait: bool = True) -> None:
-        """Append the next bundles, and note each that was acknowledged."""
-        for _ in range(count):
-            number = self.sent
-            self.disk.mark("sent", number=number)
-            self.sent += 1
-            receipt = self.store.append(bundle_of(number), wait=False)
-            if wait:
-                receipt.wait()
-                self.disk.mark("acknowledged", number=number)
-
-    def flush(self) -> None:
-        """Sync, and note that everything sent so far is acknowledged."""
-        self.store.flush()
-        for number in range(self.sent):
-            self.disk.mark("acknowledged", number=number)
-
-    def finalize(self) -> None:
-        """Finalize, and note the segment's number."""
-        info = self.store.finalize()
-        if info is not None:
-            self.disk.mark("finalized", segment_seq=info.segment_seq)
-
-    def take(self, subscriber: str, count: int = 1_000_000, *, nack: bool = False) -> None:
-        """Take and resolve bundles as a subscriber, and note each ack."""
-        subscription = self.store.subscribe(subscriber)
-        for _ in range(count):
-            handle = subscription.poll()
-            if handle is None:
-                return
-            if nack:
-                handle.nack()
-                continue
-            # The intention counts: an ack may be on the disk before the call returns.
-            self.disk.mark("acked", subscriber=subscriber, number=handle.wal_seq)
-            handle.ack()
-
-    def crash(self) -> None:
-        """Forget the process: the lock is free again, and nothing is tidied up."""
-        self.disk.forget_locks()
-
-
-def judge(
-    image: Image, config: Mapping[str, Any], *, marks: tuple[Mark, ...] | None = None
-) -> MemoryDisk:
-    """Raise Loss unless the image keeps every promise; give the disk that was recovered on.
-
-    The disk's history is that of the first opening alone, so that a crash inside the recovery can
-    be enumerated from it; its images are judged by the ``marks`` of the life before.
-    """
-    first = image.disk()
-    once = _state(_open(first, config))
-    again = MemoryDisk(first.tree)
-    rehearsal = _open(again, config)
-    twice = _state(rehearsal)
-    if once != twice:
-        raise Loss(f"a second opening finds something else: {once}, then {twice}")
-    promised = _Promises.of(image.marks if marks is None else marks)
-    if rehearsal.store.recovery.damage and image.torn is None and promised.in_flight <= 1:
-        raise Loss(f"a crash was taken for damage: {rehearsal.store.recovery.damage}")
-    _judge_contents(rehearsal, promised)
-    _judge_deliveries(rehearsal, promised)
-    _judge_numbers(rehearsal, promised)
-    _judge_appends(rehearsal, again, config)
-    return first
-
-
-@dataclass(slots=True)
-class _Promises:
+    life: str
     sent: int
-    acknowledged: set[int]
-    finalized: int
-    acked: dict[str, set[int]]
+    """Bundles below this number may be there."""
+    durable: int
+    """Bundles below this number must be there."""
+    segment_seq: int
+    """The highest that was given out; -1 for none."""
+    acked: tuple[tuple[str, frozenset[int]], ...]
+    """For each subscriber what it may not get any more."""
+    done: frozenset[int]
+    """What every subscriber of some moment had acked by then, so that it may be gone."""
 
-    @classmethod
-    def of(cls, marks: tuple[Mark, ...]) -> _Promises:
-        promised = cls(0, set(), -1, {})
+
+class QuiverSubject:
+    """Quiver as the harness sees it: the lives of ``lives.py``, and those by lot from ``seed``."""
+
+    def __init__(self, *, by_lot: int = 0, seed: int = 0) -> None:
+        """Offer the lives written by hand and ``by_lot`` more."""
+        self.lives: Sequence[str] = (*LIVES, *(f"seed {seed}.{n}" for n in range(by_lot)))
+        self._read: dict[tuple[str, bytes], tuple[int, ...]] = {}
+
+    def live(self, name: str, stage: Stage) -> None:
+        """Lead one life, to its end or until the disk gives out."""
+        lead(name, stage)
+
+    def facts(self, marks: Sequence[Mark]) -> Facts:
+        """Sum up what was promised by the time of the crash."""
+        life, sent, durable, segment_seq = "", 0, 0, -1
+        done: set[int] = set()
+        acked: dict[str, set[int]] = {}
         for mark in marks:
-            if mark.label == "sent":
-                promised.sent = max(promised.sent, _int(mark["number"]) + 1)
-            elif mark.label == "acknowledged":
-                promised.acknowledged.add(_int(mark["number"]))
-            elif mark.label == "finalized":
-                promised.finalized = max(promised.finalized, _int(mark["segment_seq"]))
-            elif mark.label == "registered":
-                promised.acked.setdefault(str(mark["subscriber"]), set())
-            elif mark.label == "acked":
-                promised.acked[str(mark["subscriber"])].add(_int(mark["number"]))
-        return promised
+            known: dict[str, Any] = dict(mark.facts)
+            match mark.label:
+                case "life":
+                    life = known["name"]
+                case "sent":
+                    sent = max(sent, known["number"] + 1)
+                case "acknowledged":
+                    durable = max(durable, known["number"] + 1)
+                case "finalized":
+                    segment_seq = max(segment_seq, known["segment_seq"])
+                case "registered":
+                    acked.setdefault(known["subscriber"], set())
+                case "acked":
+                    acked[known["subscriber"]].add(known["number"])
+                    if all(known["number"] in numbers for numbers in acked.values()):
+                        done.add(known["number"])
+        frozen = tuple((name, frozenset(numbers)) for name, numbers in acked.items())
+        return Facts(life, sent, durable, segment_seq, frozen, frozenset(done))
 
-    @property
-    def in_flight(self) -> int:
-        """How many bundles were sent and not acknowledged: their bytes may come in any order."""
-        return self.sent - len(self.acknowledged)
+    def recover(self, disk: Disk, facts: Facts, *, torn: bool) -> Hashable:
+        """Open what a crash left; raises Loss if that fails or finds damage that cannot be."""
+        life = _open(disk, facts)
+        damage = life.store.recovery.damage
+        if damage and not torn:
+            raise Loss(f"a crash was taken for damage: {damage}")
+        return _state(life)
 
-    def deletable(self) -> set[int]:
-        """Bundles that every subscriber acked, so that they may be gone."""
-        return set.intersection(*self.acked.values()) if self.acked else set()
+    def judge(self, disk: Disk, facts: Facts, state: Hashable, *, torn: bool) -> None:
+        """Raise Loss unless a recovered disk keeps every promise, also when opened again."""
+        life = _open(disk, facts)
+        found = _state(life)
+        if found != state:
+            raise Loss(f"a second opening finds something else: {state}, then {found}")
+        if isinstance(disk, MemoryDisk):
+            life = _again(disk, life, facts)
+        self._judge_contents(life, facts, torn=torn)
+        _judge_deliveries(life, facts)
+        _judge_numbers(life, facts)
+        self._judge_appends(life, disk, facts)
+
+    def _judge_contents(self, life: Rehearsal, facts: Facts, *, torn: bool) -> None:
+        life.store.finalize()
+        found = self._bundles(life.stage)
+        if list(found) != sorted(set(found)):
+            raise Loss(f"bundles are doubled or out of order: {found}")
+        lost = frozenset(range(facts.durable)) - set(found) - facts.done
+        if lost:
+            raise Loss(f"acknowledged bundles are lost: {sorted(lost)}")
+        invented = set(found) - set(range(facts.sent))
+        if invented:
+            raise Loss(f"bundles that nobody sent: {sorted(invented)}")
+        missing = set(range(max(found, default=-1) + 1)) - set(found) - facts.done
+        if missing and not torn:
+            raise Loss(f"the survivors are no prefix: {sorted(missing)} are missing")
+
+    def _judge_appends(self, life: Rehearsal, disk: Disk, facts: Facts) -> None:
+        number = life.store.info().next_wal_seq
+        if life.store.append(bundle_of(number)) != number:
+            raise Loss(f"bundle {number} gets another number")
+        if life.store.info().durability != "sync":
+            life.store.flush()
+        life.crash()
+        last = _open(disk, facts)
+        last.store.finalize()
+        if number not in self._bundles(disk):
+            raise Loss(f"bundle {number}, appended after the recovery, is lost")
+        last.crash()
+        for folder in _FOLDERS:
+            if disk.stat(folder) is None:
+                continue
+            litter = [e.name for e in disk.list_dir(folder) if e.name.endswith(TEMPORARY)]
+            if litter:
+                raise Loss(f"unfinished files are left in {folder}: {litter}")
+
+    def _bundles(self, disk: Disk) -> list[int]:
+        """Read every bundle of every segment, past the store: their numbers, values compared."""
+        found: list[int] = []
+        for entry in disk.list_dir("core_0/segments"):
+            path = f"core_0/segments/{entry.name}"
+            key = (path, bytes(disk.map(path)))
+            if key not in self._read:
+                self._read[key] = tuple(_numbers(disk, path))
+            found += self._read[key]
+        return found
 
 
-def _int(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(value)
-    return value
+def subject(seed: int) -> QuiverSubject:
+    """Give Quiver with more lives by lot than any campaign gets through."""
+    return QuiverSubject(by_lot=_BY_LOT, seed=seed)
 
 
-def _open(disk: MemoryDisk, config: Mapping[str, Any]) -> Rehearsal:
+def _numbers(disk: Disk, path: str) -> Iterator[int]:
+    """Read one segment and compare each of its bundles with what was appended."""
+    if parse_segment_name(path.rsplit("/", 1)[-1]) is None:
+        raise Loss(f"{path} is no name of a segment")
     try:
-        return Rehearsal(config=config, disk=disk)
+        with SegmentReader.open(disk, path) as reader:
+            reader.verify()
+            for index in range(reader.bundle_count):
+                number = reader.bundle_entry(index).wal_seq
+                if number is None:
+                    raise Loss(f"a bundle in {path} has no number")
+                batches = {SLOTS[slot]: batch for slot, batch in reader.bundle(index).items()}
+                expected = bundle_of(number)
+                if batches.keys() != expected.keys():
+                    raise Loss(f"bundle {number} has other slots: {sorted(batches)}")
+                for name, batch in batches.items():
+                    if batch.to_pylist() != expected[name].to_pylist():
+                        raise Loss(f"bundle {number} has other values in {name}")
+                yield number
+    except QuiverError as error:
+        raise Loss(f"a segment cannot be read: {error}") from error
+
+
+def _again(disk: MemoryDisk, life: Rehearsal, facts: Facts) -> Rehearsal:
+    """Crash and open once more: the same bytes are left, or a crash loop would fill the disk."""
+    before = disk.tree.digest()
+    life.crash()
+    life = _open(disk, facts)
+    if disk.tree.digest() != before:
+        raise Loss("one more crash and opening leaves other bytes")
+    return life
+
+
+def _open(disk: Disk, facts: Facts) -> Rehearsal:
+    try:
+        return Rehearsal(cast("Stage", disk), config=config_of(facts.life))
     except Exception as error:
         raise Loss(f"opening failed: {type(error).__name__}: {error}") from error
 
 
-def _state(rehearsal: Rehearsal) -> tuple[object, ...]:
-    info = rehearsal.store.info()
+def _state(life: Rehearsal) -> tuple[object, ...]:
+    info = life.store.info()
+    progress = tuple(
+        (name, tuple(life.store._core.registry.progress(name).open_runs(segment.segment_seq)))
+        for name in info.subscribers
+        for segment in life.store._core.catalog
+    )
     return (
         info.next_wal_seq,
         info.next_segment_seq,
         info.open_bundles,
         info.segments,
         info.subscribers,
+        progress,
     )
 
 
-def _bundles(disk: Disk) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
-    """Read every bundle of every segment, past the store: (segment_seq, wal_seq, batches)."""
-    for entry in disk.list_dir("core_0/segments"):
-        if entry.name.endswith(TEMPORARY):
-            raise Loss(f"an unfinished file is left: {entry.name}")
-        segment_seq = parse_segment_name(entry.name)
-        with SegmentReader.open(disk, f"core_0/segments/{entry.name}") as reader:
-            reader.verify()
-            for index in range(reader.bundle_count):
-                wal_seq = reader.bundle_entry(index).wal_seq
-                batches = reader.bundle(index)
-                named = {SLOTS[slot]: batch for slot, batch in batches.items()}
-                yield _int(segment_seq), _int(wal_seq), named
-
-
-def _judge_contents(rehearsal: Rehearsal, promised: _Promises) -> None:
-    rehearsal.store.finalize()
-    found: list[int] = []
-    try:
-        bundles = list(_bundles(rehearsal.disk))
-    except QuiverError as error:
-        raise Loss(f"a segment cannot be read: {error}") from error
-    for _, number, batches in bundles:
-        expected = bundle_of(number)
-        for name in expected.keys() | batches.keys():
-            if name not in batches or name not in expected:
-                raise Loss(f"bundle {number} has other slots: {sorted(batches)}")
-            if batches[name].to_pylist() != expected[name].to_pylist():
-                raise Loss(f"bundle {number} has other values in {name}")
-        found.append(number)
-    if found != sorted(set(found)):
-        raise Loss(f"bundles are doubled or out of order: {found}")
-    lost = promised.acknowledged - set(found) - promised.deletable()
-    if lost:
-        raise Loss(f"acknowledged bundles are lost: {sorted(lost)}")
-    invented = set(found) - set(range(promised.sent))
-    if invented:
-        raise Loss(f"bundles that nobody sent: {sorted(invented)}")
-    missing = set(range(max(found, default=-1) + 1)) - set(found) - promised.deletable()
-    if missing and promised.in_flight <= 1:
-        raise Loss(f"the survivors are no prefix: {sorted(missing)} are missing")
-
-
-def _judge_deliveries(rehearsal: Rehearsal, promised: _Promises) -> None:
-    for name, acked in promised.acked.items():
-        if name not in rehearsal.store.info().subscribers:
+def _judge_deliveries(life: Rehearsal, facts: Facts) -> None:
+    for name, acked in facts.acked:
+        if name not in life.store.info().subscribers:
             raise Loss(f"subscriber {name} is forgotten")
-        rehearsal.clock.step("1h")
-        subscription = rehearsal.store.subscribe(name)
-        delivered = set()
+        life.clock.step("1h")
+        subscription = life.store.subscribe(name)
+        delivered: list[int] = []
         while (handle := subscription.poll()) is not None:
-            delivered.add(handle.wal_seq)
+            delivered.append(handle.wal_seq or 0)
             handle.ack()
-        withheld = promised.acknowledged - acked - delivered
+        withheld = set(range(facts.durable)) - acked - set(delivered) - facts.done
         if withheld:
             raise Loss(f"{name} never gets bundles {sorted(withheld)}")
+        if delivered != sorted(set(delivered)):
+            raise Loss(f"{name} gets bundles twice or out of order: {delivered}")
 
 
-def _judge_numbers(rehearsal: Rehearsal, promised: _Promises) -> None:
-    info = rehearsal.store.info()
-    if info.next_wal_seq <= max(promised.acknowledged, default=-1):
+def _judge_numbers(life: Rehearsal, facts: Facts) -> None:
+    info = life.store.info()
+    if info.next_wal_seq < facts.durable:
         raise Loss(f"wal_seq {info.next_wal_seq} would be used twice")
-    if info.next_segment_seq <= promised.finalized:
+    if info.next_segment_seq <= facts.segment_seq:
         raise Loss(f"segment_seq {info.next_segment_seq} would be used twice")
-
-
-def _judge_appends(rehearsal: Rehearsal, disk: MemoryDisk, config: Mapping[str, Any]) -> None:
-    number = rehearsal.store.info().next_wal_seq
-    rehearsal.store.append(bundle_of(number))
-    rehearsal.crash()
-    last = _open(MemoryDisk(disk.tree), config)
-    last.store.finalize()
-    if number not in {wal_seq for _, wal_seq, _ in _bundles(last.disk)}:
-        raise Loss(f"bundle {number}, appended after the recovery, is lost")
-    for folder in ("", "core_0", "core_0/wal", "core_0/acks", "core_0/segments"):
-        litter = [e.name for e in last.disk.list_dir(folder) if e.name.endswith(TEMPORARY)]
-        if litter:
-            raise Loss(f"unfinished files are left in {folder}: {litter}")

@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn, TypeAlias
 
 from quiver.errors import CapacityError, MissingError, StorageError
-from quiver.testing.acts import Act, Mark, Op, Sync, SyncDir
+from quiver.testing.acts import Act, Mark, Op, Punch, Sync, SyncDir, Truncate, Write
 from quiver.testing.file_tree import BLOCK, Blob, History, Tree
 
-__all__ = ["Fault", "FaultKind", "Recorder", "locate", "refuse"]
+__all__ = ["Fault", "FaultKind", "Killed", "Recorder", "locate", "refuse"]
 
-FaultKind: TypeAlias = Literal["EIO", "ENOSPC", "short"]
+FaultKind: TypeAlias = Literal["EIO", "ENOSPC", "short", "kill"]
+
+
+class Killed(BaseException):
+    """The process ends here: nothing of it may catch this."""
 
 
 @dataclass(slots=True)
@@ -63,6 +67,8 @@ class Recorder:
         self._base = Tree() if tree is None else tree.pruned()
         self.tree = self._base.copy()
         self._ops: list[Op] = []
+        self.given_up: dict[int, Blob] = {}
+        """Files with a failed sync, as they were at the last good one: what a disk may show."""
         self._faults: list[Fault] = []
         self._open: Counter[int] = Counter()
         self._next_inode = 1 + max({*self.tree.blobs, *self.tree.folders})
@@ -88,7 +94,8 @@ class Recorder:
         """Let an act fail: the one of this number (from 0), or the first that ``when`` picks.
 
         ``EIO`` and ``ENOSPC`` do nothing of the act, ``short`` writes half of it and then says
-        the disk is full. ``sticky`` goes on: from that number, or for all that ``when`` picks.
+        the disk is full, ``kill`` raises Killed before the act. ``sticky`` goes on: from that
+        number, or for all that ``when`` picks.
         """
         fault = Fault(when, error, sticky)
         with self.mutex:
@@ -111,9 +118,25 @@ class Recorder:
         if fault is not None:
             if isinstance(op, Sync | SyncDir):
                 self._ops.append(replace(op, ok=False))
+            if isinstance(op, Sync):
+                self.given_up.setdefault(op.inode, self._synced(op.inode))
             number = errno.EIO if fault == "EIO" else errno.ENOSPC
             refuse(number, str(op).split()[0], op.path)
         self.record(op)
+
+    def _synced(self, inode: int) -> Blob:
+        """Replay the acts on a file up to its last good sync; empty if it never had one."""
+        last = 0
+        for index, op in enumerate(self._ops):
+            if isinstance(op, Sync) and op.inode == inode and op.ok:
+                last = index
+        base = self._base.blobs.get(inode)
+        tree = Tree()
+        tree.blobs[inode] = base.copy() if base is not None else Blob(self.tree.blobs[inode].mode)
+        for op in self._ops[:last]:
+            if isinstance(op, Write | Truncate | Punch) and op.inode == inode:
+                tree.apply(op)
+        return tree.blobs[inode]
 
     def strike(self, op: Act) -> FaultKind | None:
         """Count one act and say which planned failure strikes it."""
@@ -121,6 +144,8 @@ class Recorder:
         for fault in self._faults:
             if fault.strikes(index, op):
                 fault.hits += 1
+                if fault.error == "kill":
+                    raise Killed
                 return fault.error
         return None
 

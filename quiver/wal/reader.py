@@ -172,9 +172,25 @@ def _item_at(data: _Bytes, offset: int, last_seq: int) -> Entry | BadRegion | in
         if whole is not None and _follows(whole, last_seq):
             return Entry(offset, offset + whole.end - whole.offset, whole, error)
     found = _next_entry(data, offset, last_seq)
-    if offset == HEADER_BYTES and data.next_nonzero(offset) >= found:
-        return found
+    if offset == HEADER_BYTES:
+        hole_end = data.next_nonzero(offset)
+        if hole_end >= found:
+            return found
+        if (torn := _torn_near(data, hole_end)) is not None and found == data.size:
+            return torn
     return BadRegion(offset, found, error)
+
+
+def _torn_near(data: _Bytes, hole_end: int) -> int | None:
+    """Find an unfinished entry that is all there is behind a hole; it may begin with zeros."""
+    for offset in range(max(HEADER_BYTES + 1, hole_end - 3), hole_end + 1):
+        try:
+            data.frame(offset)
+        except TornEntry:
+            return offset
+        except DamageError:
+            continue
+    return None
 
 
 def _follows(frame: Frame, last_seq: int) -> bool:

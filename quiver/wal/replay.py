@@ -65,9 +65,20 @@ class Replay:
         if not self._generations and disk.stat(self._path(self._active)) is None:
             there_was_one = (sidecar, damage, hint, covered_seq) != (None, None, None, None)
             self._note_missing(there_was_one=there_was_one)
+        self._settle()
         self._start = self._find_start([place for place in (sidecar, hint) if place is not None])
         self._tail: Tail | None = None
         self._retire_active = False
+
+    def _settle(self) -> None:
+        """Read from the disk alone: bytes whose sync failed would be believed durable here."""
+        for generation in (*self._generations, self._active):
+            if self._disk.stat(self._path(generation)) is not None:
+                file = self._disk.open(self._path(generation))
+                try:
+                    file.settle()
+                finally:
+                    file.close()
 
     def _note_missing(self, *, there_was_one: bool) -> None:
         """Report a log that is gone, and leave its generation alone."""

@@ -14,7 +14,7 @@ from quiver.payload import EncodedBundle, Payload
 from quiver.testing import MemoryDisk
 from quiver.testing.acts import Rename, Sync
 from quiver.wal import Place, Replay
-from quiver.wal.format import HEADER_BYTES, encode_bundle
+from quiver.wal.format import HEADER_BYTES, encode_bundle, encode_header
 
 
 def test_an_empty_folder_gives_an_empty_log(place: Folder) -> None:
@@ -204,3 +204,30 @@ def test_an_entry_inside_a_damaged_payload_is_not_taken_for_one_of_ours(place: F
     log.close()
     place.damage(flip(HEADER_BYTES + 10))
     assert place.open()[1] == [1]
+
+
+@pytest.mark.parametrize("length", [300, 512, 700])
+def test_an_unfinished_entry_behind_a_hole_is_torn_whatever_its_length_begins_with(
+    length: int,
+) -> None:
+    """Its length may begin with zeros, and nothing else says where the hole ends."""
+    disk = MemoryDisk()
+    disk.make_dir("wal")
+    file = disk.create("wal/quiver.wal")
+    entry = encode_bundle(bundle(5, length - len(encode_bundle(bundle(5, 0))) + 8))
+    assert int.from_bytes(entry[:4], "little") == length
+    file.write(0, encode_header(bytes(16)))
+    file.write(2000, entry[:-10])
+    file.close()
+    replay = Replay(
+        disk,
+        "wal",
+        digest=bytes(16),
+        entry_bytes_max=LIMIT,
+        covered_seq=4,
+        quarantine="quarantine",
+    )
+    assert list(replay) == []
+    assert replay.damage == []
+    assert replay.torn is not None
+    assert 1997 <= replay.torn.offset <= 2000

@@ -1,0 +1,150 @@
+"""A real store driven step by step, with a mark for everything that it promises.
+
+=================  ============================================================================
+mark               what the store has promised from then on
+=================  ============================================================================
+``sent``           nothing yet; the bundle of this number may be there or not
+``acknowledged``   the bundle survives a power cut
+``finalized``      this segment_seq was given out and is never given out again
+``registered``     the subscriber gets every bundle that is not deleted yet, and all to come
+``acked``          the subscriber may have the bundle no more; it is said before the ack
+=================  ============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+from quiver.config import Config
+from quiver.engine import Store
+from quiver.engine import open as open_store
+from quiver.errors import QuiverError
+from quiver.manifest import StoreManifest
+from quiver.testing.manual_clock import ManualClock
+from quiver.testing.subject import Loss, Stage
+
+__all__ = ["SLOTS", "Rehearsal", "bundle_of"]
+
+SLOTS = ("events", "notes")
+
+
+@lru_cache(maxsize=1024)
+def bundle_of(number: int) -> dict[str, pa.RecordBatch]:
+    """Make the bundle that is appended as number ``number``: values and slots follow from it."""
+    events = pa.record_batch({"n": pa.array([number, number + 1, None], pa.int32())})
+    if number % 3 == 0:
+        return {"events": events}
+    words = pa.array([f"w{number % 5}", "x"]).dictionary_encode()
+    return {"events": events, "notes": pa.record_batch({"w": words})}
+
+
+@contextmanager
+def _known_ids() -> Iterator[None]:
+    """Let a new store have an id that is no lot, so that equal lives leave equal bytes."""
+    with mock.patch.object(StoreManifest, "new", lambda slots: StoreManifest("0" * 32, slots)):
+        yield
+
+
+@dataclass
+class Rehearsal:
+    """A store on a stage, driven step by step."""
+
+    stage: Stage
+    config: Config | Mapping[str, Any] = field(default_factory=dict)
+    clock: ManualClock = field(default_factory=ManualClock)
+    sent: int = 0
+    durable: int = 0
+    """How many bundles the store has promised to keep, over a power cut."""
+    store: Store = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the store."""
+        self.open()
+
+    def open(self) -> None:
+        """Open the store, or open it again after ``close`` or ``crash``."""
+        with _known_ids():
+            self.store = open_store(
+                "stage",
+                slots=list(SLOTS),
+                config=self.config,
+                disk=self.stage,
+                clock=self.clock,
+                worker=False,
+            )
+        there = self.store.info().next_wal_seq
+        if there < self.durable:
+            raise Loss(f"{self.durable} bundles were acknowledged, {there} are there")
+        self.sent = there
+
+    def register(self, *subscribers: str) -> None:
+        """Register subscribers."""
+        for name in subscribers:
+            self.store.subscribe(name)
+            self.stage.mark("registered", subscriber=name)
+
+    def append(self, count: int = 1, *, wait: bool = True) -> None:
+        """Append the next bundles, and note each that was acknowledged."""
+        for _ in range(count):
+            number = self.sent
+            self.stage.mark("sent", number=number)
+            receipt = self.store.append(bundle_of(number), wait=False)
+            self.sent = number + 1
+            if wait:
+                receipt.wait()
+                if self.store.info().durability == "sync":
+                    self._acknowledge()
+
+    def flush(self) -> None:
+        """Sync, and note that everything sent so far is acknowledged."""
+        self.store.flush()
+        self._acknowledge()
+
+    def finalize(self) -> None:
+        """Finalize, and note the segment's number."""
+        info = self.store.finalize()
+        if info is not None:
+            self.stage.mark("finalized", segment_seq=info.segment_seq)
+            self._acknowledge()
+
+    def take(self, subscriber: str, count: int = 1_000_000, *, nack: bool = False) -> None:
+        """Take and resolve bundles as a subscriber, and note each ack."""
+        self.register(subscriber)
+        subscription = self.store.subscribe(subscriber)
+        for _ in range(count):
+            handle = subscription.poll()
+            if handle is None:
+                return
+            if nack:
+                handle.nack()
+                continue
+            # The intention counts: an ack may be on the disk before the call returns.
+            self.stage.mark("acked", subscriber=subscriber, number=handle.wal_seq)
+            handle.ack()
+
+    def crash(self) -> None:
+        """Forget the process: the lock is free again, and nothing is tidied up."""
+        self.store._core.held.release()
+        self.store._closed = True
+
+    def survive(self, act: Callable[[], None]) -> None:
+        """Do something that the disk may refuse; a store that gives up is opened again."""
+        try:
+            act()
+        except QuiverError:
+            if self.store.closed or self.store._core.broken is not None:
+                self.crash()
+                self.open()
+            self.sent = self.store.info().next_wal_seq
+
+    def _acknowledge(self) -> None:
+        for number in range(self.durable, self.sent):
+            self.stage.mark("acknowledged", number=number)
+        self.durable = max(self.durable, self.sent)

@@ -1,0 +1,122 @@
+"""The harness over the real store: every life, each cut, each recovery, each failing act."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from quiver.testing.acts import Mark
+from quiver.testing.campaign import MODELS, Campaign, Plan
+from quiver.testing.lives import LIVES
+from quiver.testing.memory_disk import MemoryDisk
+from quiver.testing.oracle import QuiverSubject
+from quiver.testing.runner import QUIVER, Summary, load_subject, run
+from quiver.testing.subject import Loss
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*lost without an outcome:ResourceWarning")
+
+BY_LOT = 6
+
+
+@pytest.mark.parametrize("life", QuiverSubject(by_lot=BY_LOT).lives)
+def test_nothing_that_was_promised_is_lost(life: str) -> None:
+    plan = Plan(images_per_life=120, faults_per_life=30)
+    chapter = Campaign(QuiverSubject(), plan).tell(life)
+    assert chapter.failure is None, str(chapter.failure)
+    assert chapter.images > 80
+    assert chapter.nested > 20
+    assert chapter.faults == 30
+
+
+def test_every_act_of_a_life_may_fail() -> None:
+    plan = Plan(images_per_life=1, faults_per_life=10_000, cuts_per_fault=1, depth=1)
+    chapter = Campaign(QuiverSubject(), plan).tell("append and finalize")
+    assert chapter.failure is None, str(chapter.failure)
+    assert chapter.faults > 500
+    assert chapter.faults % 7 == 0
+
+
+def test_lives_by_lot_do_all_that_a_store_can_do() -> None:
+    seen = set()
+    for life in QuiverSubject(by_lot=30).lives[len(LIVES) :]:
+        disk = MemoryDisk()
+        QuiverSubject().live(life, disk)
+        for op in disk.history.ops:
+            path = getattr(op, "path", "").removeprefix("core_0/").rsplit(".", 1)[0]
+            seen.add(f"{type(op).__name__} {path}".rstrip("0123456789 "))
+    assert {
+        "Rename wal/quiver.wal",
+        "Punch wal/quiver",
+        "Unlink wal/quiver.wal",
+        "Rename wal/truncate",
+        "Rename acks/checkpoint",
+        "Rename acks/ack",
+        "Unlink segments/",
+    } <= seen | {f"{op}." for op in seen}
+
+
+def test_equal_plans_find_equal_things_on_any_number_of_processes() -> None:
+    told: list[list[str]] = [[], []]
+    plan = Plan(images_per_life=20, faults_per_life=2)
+    summaries: list[Summary] = []
+    for workers, lives in zip((1, 3), told, strict=True):
+        summaries.append(
+            run(QUIVER, plan, images=400, workers=workers, told=lambda c, n=lives: n.append(c.life))
+        )
+    assert told[0] == told[1]
+    assert summaries[0].digest == summaries[1].digest
+    assert summaries[0].images == summaries[1].images >= 400
+    other = run(QUIVER, Plan(seed=5, images_per_life=20, faults_per_life=2), images=400)
+    assert other.digest != summaries[0].digest
+
+
+class Notebook:
+    """A store for the harness to judge that is not Quiver: lines in a file, each synced."""
+
+    lives: Sequence[str] = ("three lines",)
+
+    def __init__(self, *, sync: bool = True) -> None:
+        self.sync = sync
+
+    def live(self, name: str, stage: MemoryDisk) -> None:
+        if stage.stat("notes") is None:
+            stage.create("notes").close()
+            stage.sync_dir("")
+        for line in name.split():
+            file = stage.open("notes", writable=True)
+            file.write(file.size(), f"{line}\n".encode())
+            if self.sync:
+                file.sync()
+            file.close()
+            stage.mark("noted", line=line)
+
+    def facts(self, marks: Sequence[Mark]) -> tuple[str, ...]:
+        return tuple(str(mark["line"]) for mark in marks if mark.label == "noted")
+
+    def recover(self, disk: MemoryDisk, facts: tuple[str, ...], *, torn: bool) -> str:
+        return "" if disk.stat("notes") is None else bytes(disk.map("notes")).decode("latin-1")
+
+    def judge(self, disk: MemoryDisk, facts: tuple[str, ...], state: str, *, torn: bool) -> None:
+        if not torn and not state.startswith("".join(f"{line}\n" for line in facts)):
+            raise Loss(f"{facts} were noted, and there is {state!r}")
+
+
+def test_another_store_may_be_judged_too() -> None:
+    plan = Plan(faults_per_life=0)
+    assert Campaign(Notebook(), plan).tell("three lines").failure is None
+    failure = Campaign(Notebook(sync=False), plan).tell("three lines").failure
+    assert failure is not None
+    [image] = failure.images
+    assert len(image.pending) - len(image.kept) == 1, "one lost act is enough to break it"
+    assert "lost" in str(failure)
+    assert str(failure).startswith("('three',) were noted")
+
+
+def test_a_subject_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueError, match="no_such_module:thing"):
+        load_subject("no_such_module:thing", 0)
+
+
+def test_both_models_are_tried() -> None:
+    assert MODELS == Plan().models == ("posix", "journaled")

@@ -34,7 +34,7 @@ from quiver.testing.recorder import FaultKind, Killed
 from quiver.testing.shrink import shrink
 from quiver.testing.subject import Loss, Subject
 
-__all__ = ["MODELS", "Campaign", "Chapter", "Failure", "Plan"]
+__all__ = ["MODELS", "Campaign", "Chapter", "Failure", "Plan", "judge_disk"]
 
 MODELS: Final[tuple[Model, ...]] = ("posix", "journaled")
 
@@ -99,7 +99,7 @@ class Chapter:
 class Campaign:
     """All lives of a subject, judged according to a plan."""
 
-    subject: Subject[Any]
+    subject: Subject
     plan: Plan = field(default_factory=Plan)
 
     def run(self) -> Iterator[Chapter]:
@@ -121,16 +121,27 @@ def some_faults(acts: int, plan: Plan) -> list[tuple[int, FaultKind, bool]]:
     return [(act, kind, bool(sticky)) for act, kind, sticky in sorted(chosen)]
 
 
+@dataclass(slots=True)
+class _Outcome:
+    """What an image came to, whatever was promised, and what became of crashes in its recovery."""
+
+    state: Hashable = None
+    seen: Any = None
+    loss: str = ""
+    inner: list[tuple[Image, _Outcome]] = field(default_factory=list)
+
+
 class _Teller:
     """One chapter being told."""
 
-    def __init__(self, subject: Subject[Any], plan: Plan, chapter: Chapter) -> None:
+    def __init__(self, subject: Subject, plan: Plan, chapter: Chapter) -> None:
         self._subject = subject
         self._plan = plan
         self._chapter = chapter
         self._sum = blake3.blake3()
-        self._judged: set[Hashable] = set()
-        self._seen: set[tuple[Hashable, bytes]] = set()
+        self._outcomes: dict[tuple[bytes, int], _Outcome] = {}
+        self._looks: dict[tuple[bytes, Hashable], Any] = {}
+        self._judged: set[tuple[Hashable, bytes, bool]] = set()
         self._fault = ""
 
     def tell(self) -> Chapter:
@@ -149,7 +160,13 @@ class _Teller:
         return chapter
 
     def _visit_all(self, images: Iterable[Image]) -> bool:
-        return all(self._visit((image,), self._subject.facts(image.marks)) for image in images)
+        point, facts = -1, None
+        for image in images:
+            if image.point != point:
+                point, facts = image.point, self._subject.facts(image.marks)
+            if not self._judge(facts, [image], self._outcome(image, 1), torn=False):
+                return False
+        return True
 
     def _fail(self, number: int, error: FaultKind, *, sticky: bool) -> bool:
         """Lead the life again on a disk that fails, and judge what is left; False after a loss."""
@@ -188,54 +205,88 @@ class _Teller:
         )
         return self._visit_all(images)
 
-    def _visit(self, path: tuple[Image, ...], facts: Hashable) -> bool:
-        """Judge one image and perhaps the crashes of its recovery; False after a loss."""
-        image = path[-1]
-        key = (facts, image.digest)
-        if key in self._seen:
-            return True
-        self._seen.add(key)
-        self._chapter.images += 1
-        self._chapter.nested += len(path) > 1
+    def _outcome(self, image: Image, depth: int) -> _Outcome:
+        """Recover an image, look at what that gives, and crash some of the recoveries."""
+        key = (image.digest, depth)
+        if key in self._outcomes:
+            return self._outcomes[key]
+        outcome = self._outcomes[key] = _Outcome()
         self._chapter.prints.add(int.from_bytes(image.digest[:8], "little"))
-        self._sum.update(image.digest)
-        torn = any(crash.torn_apart for crash in path)
         disk = image.disk()
         try:
-            self._judge(disk, facts, torn=torn)
+            outcome.state = self._subject.recover(disk, self._chapter.life)
+            outcome.seen = self._look(disk, outcome.state)
         except Loss as loss:
-            return self._lose(self._shrunk(path, facts), str(loss))
-        lot = random.Random(f"{self._plan.seed} {image.digest.hex()}")
-        if len(path) >= self._plan.depth or lot.random() >= self._plan.nested_share:
-            return True
-        inner = crash_images(
-            disk.history,
-            model=image.model,
-            budget=self._plan.nested_images,
-            seed=lot.getrandbits(32),
-        )
-        return all(self._visit((*path, crash), facts) for crash in inner)
+            outcome.loss = str(loss)
+        plan, lot = self._plan, random.Random(f"{self._plan.seed} {image.digest.hex()}")
+        if depth < plan.depth and lot.random() < plan.nested_share:
+            inner = crash_images(
+                disk.history,
+                model=image.model,
+                budget=plan.nested_images,
+                seed=lot.getrandbits(32),
+            )
+            outcome.inner = [(crash, self._outcome(crash, depth + 1)) for crash in inner]
+        return outcome
 
-    def _judge(self, disk: MemoryDisk, facts: Hashable, *, torn: bool) -> None:
-        """Recover on a disk and judge it; many images recover to the same, judged once."""
-        state = self._subject.recover(disk, facts, torn=torn)
-        key = (disk.tree.digest(), facts, state, torn)
+    def _look(self, disk: MemoryDisk, state: Hashable) -> object:
+        """Look at a recovered disk; many recoveries lead to the same one."""
+        key = (disk.tree.digest(), state)
+        if key not in self._looks:
+            self._looks[key] = self._subject.observe(
+                MemoryDisk(disk.tree), self._chapter.life, state
+            )
+        return self._looks[key]
+
+    def _judge(self, facts: Hashable, path: list[Image], outcome: _Outcome, *, torn: bool) -> bool:
+        """Hold an outcome, and those inside it, to what was promised; False after a loss."""
+        image = path[-1]
+        torn = torn or image.torn_apart
+        key = (facts, image.digest, torn)
         if key not in self._judged:
-            self._subject.judge(MemoryDisk(disk.tree), facts, state, torn=torn)
             self._judged.add(key)
+            self._chapter.images += 1
+            self._chapter.nested += len(path) > 1
+            self._sum.update(image.digest)
+            try:
+                if outcome.loss:
+                    raise Loss(outcome.loss)
+                self._subject.judge(facts, outcome.state, outcome.seen, torn=torn)
+            except Loss as loss:
+                return self._lose(self._shrunk(path, facts), str(loss))
+        return all(
+            self._judge(facts, [*path, crash], inner, torn=torn) for crash, inner in outcome.inner
+        )
 
     def _lose(self, path: tuple[Image, ...], loss: str) -> bool:
         self._sum.update(loss.encode())
         self._chapter.failure = Failure(self._chapter.life, path, loss, self._fault)
         return False
 
-    def _shrunk(self, path: tuple[Image, ...], facts: Hashable) -> tuple[Image, ...]:
+    def _shrunk(self, path: list[Image], facts: Hashable) -> tuple[Image, ...]:
+        """Make the last crash of a path plain, the ones before it being as they are."""
+        outer_torn = any(crash.torn_apart for crash in path[:-1])
+
         def breaks(image: Image) -> bool:
-            torn = any(crash.torn_apart for crash in (*path[:-1], image))
             try:
-                self._judge(image.disk(), facts, torn=torn)
+                judge_disk(
+                    self._subject,
+                    image.disk(),
+                    life=self._chapter.life,
+                    facts=facts,
+                    torn=outer_torn or image.torn_apart,
+                )
             except Loss:
                 return True
             return False
 
         return (*path[:-1], shrink(path[-1], breaks))
+
+
+def judge_disk(
+    subject: Subject, disk: MemoryDisk, *, life: str, facts: Hashable, torn: bool
+) -> None:
+    """Recover one disk and hold it to what was promised; raises Loss."""
+    state = subject.recover(disk, life)
+    seen = subject.observe(MemoryDisk(disk.tree), life, state)
+    subject.judge(facts, state, seen, torn=torn)

@@ -28,7 +28,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from quiver.disk import LocalDisk
 from quiver.testing.acts import (
@@ -48,6 +48,8 @@ from quiver.testing.file_tree import BLOCK, Blob, History, Tree
 from quiver.testing.memory_disk import MemoryDisk
 
 __all__ = ["Image", "Model", "crash_images"]
+
+_T = TypeVar("_T")
 
 Model: TypeAlias = Literal["posix", "journaled"]
 
@@ -206,10 +208,13 @@ def crash_images(
 
     At most ``budget`` images come, spread over the points; the most telling of each point first
     (nothing kept, everything, each act alone, all but one, prefixes), then torn and random ones.
-    Equal arguments give equal images.
+    With more points than budget, points and images are chosen by lot. Equal arguments give equal
+    images.
     """
     ops = history.ops
     cuts = sorted(set(range(len(ops) + 1) if points is None else points))
+    if budget < len(cuts):
+        cuts = sorted(random.Random(f"{seed} {model} {len(cuts)}").sample(cuts, budget))
     seen: set[tuple[int, bytes]] = set()
     baked, baked_count, left = history.base.copy(), 0, budget
     for number, point in enumerate(cuts):
@@ -221,7 +226,8 @@ def crash_images(
         rng = random.Random(f"{seed} {model} {point}")
         quota = -(-left // (len(cuts) - number))
         mark_count = sum(isinstance(op, Mark) for op in ops[:point])
-        for choice in _select(_choices(ops, pending, model=model, rng=rng), quota, rng):
+        for kept, torn in _select(_choices(ops, pending, rng), quota, rng):
+            choice = Choice(_legal(ops, pending, kept, model=model), torn)
             tree = _replay(baked, ops, range(baked_count, point), choice=choice, pending=pending)
             digest = tree.digest()
             if (mark_count, digest) not in seen:
@@ -278,34 +284,34 @@ def _legal(
     ops: Sequence[Op], pending: Sequence[int], kept: Iterable[int], *, model: Model
 ) -> frozenset[int]:
     """Take back what the model does not keep without something that was lost."""
+    if model == "posix":
+        return frozenset(kept)
     chosen = set(kept)
-    if model == "journaled":
-        names = [index for index in pending if isinstance(ops[index], _NAME_OPS)]
-        gap = next((index for index in names if index not in chosen), None)
-        if gap is not None:
-            chosen -= {index for index in names if index > gap}
+    names = [index for index in pending if isinstance(ops[index], _NAME_OPS)]
+    gap = next((index for index in names if index not in chosen), None)
+    if gap is not None:
+        chosen -= {index for index in names if index > gap}
     return frozenset(chosen)
 
 
 def _choices(
-    ops: Sequence[Op], pending: Sequence[int], *, model: Model, rng: random.Random
-) -> list[Choice]:
-    """All choices of a crash point, the most telling first, each once."""
+    ops: Sequence[Op], pending: Sequence[int], rng: random.Random
+) -> list[tuple[Iterable[int], tuple[int, Tear] | None]]:
+    """All choices of a crash point, the most telling first, whether the model allows them or not.
+
+    Most are never looked at, so nothing is made of them here.
+    """
+    found: list[tuple[Iterable[int], tuple[int, Tear] | None]]
+    found = [(kept, None) for kept in _subsets(pending, rng)]
     names = [index for index in pending if isinstance(ops[index], _NAME_OPS)]
-
-    def legal(kept: Iterable[int]) -> frozenset[int]:
-        return _legal(ops, pending, kept, model=model)
-
-    found = dict.fromkeys(Choice(legal(kept)) for kept in _subsets(pending, rng))
     for position, index in enumerate(pending):
         op = ops[index]
         if isinstance(op, Write):
             # With all the others, as the last to arrive, and alone but for the names before it.
             befores = (pending, pending[: position + 1], [*names, index])
-            for tear in _tears(len(op.data), rng):
-                for before in befores:
-                    found[Choice(legal(before), (index, tear))] = None
-    return list(found)
+            tears = list(_tears(len(op.data), rng))
+            found += [(before, (index, tear)) for tear in tears for before in befores]
+    return found
 
 
 def _subsets(pending: Sequence[int], rng: random.Random) -> Iterator[Iterable[int]]:
@@ -335,9 +341,9 @@ def _tears(length: int, rng: random.Random) -> Iterator[Tear]:
         yield Tear("garbage", sector, min(sector + _SECTOR, length))
 
 
-def _select(choices: list[Choice], quota: int, rng: random.Random) -> list[Choice]:
+def _select(choices: list[_T], quota: int, rng: random.Random) -> list[_T]:
     """Keep the first half of the quota as it stands, and fill the rest by lot."""
     if len(choices) <= quota:
         return choices
-    sure = choices[: quota - quota // 2]
+    sure = choices[: quota // 2]
     return sure + rng.sample(choices[len(sure) :], quota - len(sure))

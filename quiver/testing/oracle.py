@@ -16,7 +16,7 @@ What a ``Rehearsal`` marked is summed up as ``Facts``, and an image of the disk 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from quiver.disk import TEMPORARY, Disk
@@ -30,7 +30,8 @@ from quiver.testing.subject import Loss, Stage
 
 __all__ = ["Facts", "QuiverSubject", "subject"]
 
-_BY_LOT = 100_000
+_BY_LOT = 1_000_000
+_READ_MAX = 10_000
 _FOLDERS = ("", "core_0", "core_0/wal", "core_0/acks", "core_0/segments", "core_0/quarantine")
 
 
@@ -38,7 +39,6 @@ _FOLDERS = ("", "core_0", "core_0/wal", "core_0/acks", "core_0/segments", "core_
 class Facts:
     """What a store had promised when it crashed."""
 
-    life: str
     sent: int
     """Bundles below this number may be there."""
     durable: int
@@ -49,6 +49,29 @@ class Facts:
     """For each subscriber what it may not get any more."""
     done: frozenset[int]
     """What every subscriber of some moment had acked by then, so that it may be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an opening shows."""
+
+    next_wal_seq: int
+    next_segment_seq: int
+    open_bundles: int
+    segments: int
+    progress: tuple[tuple[str, object], ...]
+    """For each subscriber its open bundles."""
+    damage: tuple[str, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a recovered store holds and gives out."""
+
+    numbers: tuple[int, ...]
+    """Bundles in segments, in the order of these, each equal to what was appended."""
+    delivered: dict[str, tuple[int, ...]]
+    """What each subscriber got."""
 
 
 class QuiverSubject:
@@ -65,14 +88,12 @@ class QuiverSubject:
 
     def facts(self, marks: Sequence[Mark]) -> Facts:
         """Sum up what was promised by the time of the crash."""
-        life, sent, durable, segment_seq = "", 0, 0, -1
+        sent, durable, segment_seq = 0, 0, -1
         done: set[int] = set()
         acked: dict[str, set[int]] = {}
         for mark in marks:
             known: dict[str, Any] = dict(mark.facts)
             match mark.label:
-                case "life":
-                    life = known["name"]
                 case "sent":
                     sent = max(sent, known["number"] + 1)
                 case "acknowledged":
@@ -86,54 +107,47 @@ class QuiverSubject:
                     if all(known["number"] in numbers for numbers in acked.values()):
                         done.add(known["number"])
         frozen = tuple((name, frozenset(numbers)) for name, numbers in acked.items())
-        return Facts(life, sent, durable, segment_seq, frozen, frozenset(done))
+        return Facts(sent, durable, segment_seq, frozen, frozenset(done))
 
-    def recover(self, disk: Disk, facts: Facts, *, torn: bool) -> Hashable:
-        """Open what a crash left; raises Loss if that fails or finds damage that cannot be."""
-        life = _open(disk, facts)
-        damage = life.store.recovery.damage
-        if damage and not torn:
-            raise Loss(f"a crash was taken for damage: {damage}")
-        return _state(life)
+    def recover(self, disk: Disk, life: str) -> State:
+        """Open what a crash left; raises Loss if that fails."""
+        return _state(_open(disk, life))
 
-    def judge(self, disk: Disk, facts: Facts, state: Hashable, *, torn: bool) -> None:
-        """Raise Loss unless a recovered disk keeps every promise, also when opened again."""
-        life = _open(disk, facts)
-        found = _state(life)
-        if found != state:
-            raise Loss(f"a second opening finds something else: {state}, then {found}")
+    def observe(self, disk: Disk, life: str, state: Hashable) -> Seen:
+        """Open once more, read all, deliver all, append; raises Loss for what is never right."""
+        now = _open(disk, life)
+        if _state(now) != state:
+            raise Loss(f"a second opening finds something else: {state}, then {_state(now)}")
         if isinstance(disk, MemoryDisk):
-            life = _again(disk, life, facts)
-        self._judge_contents(life, facts, torn=torn)
-        _judge_deliveries(life, facts)
-        _judge_numbers(life, facts)
-        self._judge_appends(life, disk, facts)
+            now = _again(disk, now, life)
+        now.store.finalize()
+        numbers = self._numbers(disk)
+        delivered = _deliver(now)
+        self._append(now, disk, life)
+        return Seen(tuple(numbers), delivered)
 
-    def _judge_contents(self, life: Rehearsal, facts: Facts, *, torn: bool) -> None:
-        life.store.finalize()
-        found = self._bundles(life.stage)
-        if list(found) != sorted(set(found)):
-            raise Loss(f"bundles are doubled or out of order: {found}")
-        lost = frozenset(range(facts.durable)) - set(found) - facts.done
-        if lost:
-            raise Loss(f"acknowledged bundles are lost: {sorted(lost)}")
-        invented = set(found) - set(range(facts.sent))
-        if invented:
-            raise Loss(f"bundles that nobody sent: {sorted(invented)}")
-        missing = set(range(max(found, default=-1) + 1)) - set(found) - facts.done
-        if missing and not torn:
-            raise Loss(f"the survivors are no prefix: {sorted(missing)} are missing")
+    def judge(self, facts: Facts, state: State, seen: Seen, *, torn: bool) -> None:
+        """Raise Loss if a promise is not kept."""
+        if state.damage and not torn:
+            raise Loss(f"a crash was taken for damage: {'; '.join(state.damage)}")
+        _judge_bundles(facts, seen, torn=torn)
+        _judge_deliveries(facts, seen)
+        if state.next_wal_seq < facts.durable:
+            raise Loss(f"wal_seq {state.next_wal_seq} would be used twice")
+        if state.next_segment_seq <= facts.segment_seq:
+            raise Loss(f"segment_seq {state.next_segment_seq} would be used twice")
 
-    def _judge_appends(self, life: Rehearsal, disk: Disk, facts: Facts) -> None:
-        number = life.store.info().next_wal_seq
-        if life.store.append(bundle_of(number)) != number:
+    def _append(self, now: Rehearsal, disk: Disk, life: str) -> None:
+        """Append, crash, open: the bundle is there, and no file that was never finished."""
+        number = now.store.info().next_wal_seq
+        if now.store.append(bundle_of(number)) != number:
             raise Loss(f"bundle {number} gets another number")
-        if life.store.info().durability != "sync":
-            life.store.flush()
-        life.crash()
-        last = _open(disk, facts)
+        if now.store.info().durability != "sync":
+            now.store.flush()
+        now.crash()
+        last = _open(disk, life)
         last.store.finalize()
-        if number not in self._bundles(disk):
+        if number not in self._numbers(disk):
             raise Loss(f"bundle {number}, appended after the recovery, is lost")
         last.crash()
         for folder in _FOLDERS:
@@ -143,15 +157,19 @@ class QuiverSubject:
             if litter:
                 raise Loss(f"unfinished files are left in {folder}: {litter}")
 
-    def _bundles(self, disk: Disk) -> list[int]:
+    def _numbers(self, disk: Disk) -> list[int]:
         """Read every bundle of every segment, past the store: their numbers, values compared."""
         found: list[int] = []
         for entry in disk.list_dir("core_0/segments"):
             path = f"core_0/segments/{entry.name}"
             key = (path, bytes(disk.map(path)))
             if key not in self._read:
-                self._read[key] = tuple(_numbers(disk, path))
+                if len(self._read) >= _READ_MAX:
+                    self._read.clear()
+                self._read[key] = tuple(_read_segment(disk, path))
             found += self._read[key]
+        if found != sorted(set(found)):
+            raise Loss(f"bundles are doubled or out of order: {found}")
         return found
 
 
@@ -160,7 +178,7 @@ def subject(seed: int) -> QuiverSubject:
     return QuiverSubject(by_lot=_BY_LOT, seed=seed)
 
 
-def _numbers(disk: Disk, path: str) -> Iterator[int]:
+def _read_segment(disk: Disk, path: str) -> Iterator[int]:
     """Read one segment and compare each of its bundles with what was appended."""
     if parse_segment_name(path.rsplit("/", 1)[-1]) is None:
         raise Loss(f"{path} is no name of a segment")
@@ -183,60 +201,80 @@ def _numbers(disk: Disk, path: str) -> Iterator[int]:
         raise Loss(f"a segment cannot be read: {error}") from error
 
 
-def _again(disk: MemoryDisk, life: Rehearsal, facts: Facts) -> Rehearsal:
+def _again(disk: MemoryDisk, now: Rehearsal, life: str) -> Rehearsal:
     """Crash and open once more: the same bytes are left, or a crash loop would fill the disk."""
     before = disk.tree.digest()
-    life.crash()
-    life = _open(disk, facts)
+    now.crash()
+    now = _open(disk, life)
     if disk.tree.digest() != before:
         raise Loss("one more crash and opening leaves other bytes")
-    return life
+    return now
 
 
-def _open(disk: Disk, facts: Facts) -> Rehearsal:
+def _open(disk: Disk, life: str) -> Rehearsal:
     try:
-        return Rehearsal(cast("Stage", disk), config=config_of(facts.life))
+        return Rehearsal(cast("Stage", disk), config=config_of(life))
     except Exception as error:
         raise Loss(f"opening failed: {type(error).__name__}: {error}") from error
 
 
-def _state(life: Rehearsal) -> tuple[object, ...]:
-    info = life.store.info()
+def _state(now: Rehearsal) -> State:
+    info, core = now.store.info(), now.store._core
     progress = tuple(
-        (name, tuple(life.store._core.registry.progress(name).open_runs(segment.segment_seq)))
+        (
+            name,
+            tuple(
+                tuple(core.registry.progress(name).open_runs(segment.segment_seq))
+                for segment in core.catalog
+            ),
+        )
         for name in info.subscribers
-        for segment in life.store._core.catalog
     )
-    return (
+    damage = tuple(map(str, now.store.recovery.damage))
+    return State(
         info.next_wal_seq,
         info.next_segment_seq,
         info.open_bundles,
         info.segments,
-        info.subscribers,
         progress,
+        damage,
     )
 
 
-def _judge_deliveries(life: Rehearsal, facts: Facts) -> None:
-    for name, acked in facts.acked:
-        if name not in life.store.info().subscribers:
-            raise Loss(f"subscriber {name} is forgotten")
-        life.clock.step("1h")
-        subscription = life.store.subscribe(name)
-        delivered: list[int] = []
+def _deliver(now: Rehearsal) -> dict[str, tuple[int, ...]]:
+    """Give every subscriber all that there is for it."""
+    delivered = {}
+    for name in now.store.info().subscribers:
+        now.clock.step("1h")
+        subscription = now.store.subscribe(name)
+        numbers = []
         while (handle := subscription.poll()) is not None:
-            delivered.append(handle.wal_seq or 0)
+            numbers.append(handle.wal_seq or 0)
             handle.ack()
-        withheld = set(range(facts.durable)) - acked - set(delivered) - facts.done
+        if numbers != sorted(set(numbers)):
+            raise Loss(f"{name} gets bundles twice or out of order: {numbers}")
+        delivered[name] = tuple(numbers)
+    return delivered
+
+
+def _judge_bundles(facts: Facts, seen: Seen, *, torn: bool) -> None:
+    there = frozenset(seen.numbers)
+    lost = frozenset(range(facts.durable)) - there - facts.done
+    if lost:
+        raise Loss(f"acknowledged bundles are lost: {sorted(lost)}")
+    invented = there - frozenset(range(facts.sent))
+    if invented:
+        raise Loss(f"bundles that nobody sent: {sorted(invented)}")
+    missing = frozenset(range(max(there, default=-1) + 1)) - there - facts.done
+    if missing and not torn:
+        raise Loss(f"the survivors are no prefix: {sorted(missing)} are missing")
+
+
+def _judge_deliveries(facts: Facts, seen: Seen) -> None:
+    for name, acked in facts.acked:
+        if name not in seen.delivered:
+            raise Loss(f"subscriber {name} is forgotten")
+        got = frozenset(seen.delivered[name])
+        withheld = frozenset(range(facts.durable)) - acked - got - facts.done
         if withheld:
             raise Loss(f"{name} never gets bundles {sorted(withheld)}")
-        if delivered != sorted(set(delivered)):
-            raise Loss(f"{name} gets bundles twice or out of order: {delivered}")
-
-
-def _judge_numbers(life: Rehearsal, facts: Facts) -> None:
-    info = life.store.info()
-    if info.next_wal_seq < facts.durable:
-        raise Loss(f"wal_seq {info.next_wal_seq} would be used twice")
-    if info.next_segment_seq <= facts.segment_seq:
-        raise Loss(f"segment_seq {info.next_segment_seq} would be used twice")

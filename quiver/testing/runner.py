@@ -60,7 +60,7 @@ class Summary:
             self.failures.append(chapter.failure)
 
 
-def load_subject(name: str, seed: int) -> Subject[Any]:
+def load_subject(name: str, seed: int) -> Subject:
     """Make the subject that ``module:function`` names; the function is given the seed."""
     module, _, function = name.partition(":")
     try:
@@ -70,7 +70,7 @@ def load_subject(name: str, seed: int) -> Subject[Any]:
             f"there is no subject {name!r}: {error}",
             hint="name a function of a module that can be imported: package.module:function",
         ) from error
-    made: Subject[Any] = make(seed)
+    made: Subject = make(seed)
     return made
 
 

@@ -8,14 +8,12 @@ file has an example.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol
 
 from quiver.disk import Disk
 from quiver.testing.acts import Mark
 
 __all__ = ["Loss", "Stage", "Subject"]
-
-Facts = TypeVar("Facts", bound=Hashable)
 
 
 class Loss(AssertionError):
@@ -29,8 +27,12 @@ class Stage(Disk, Protocol):
         """Write down what the workload knows now, in order with the acts."""
 
 
-class Subject(Protocol[Facts]):
-    """A store under test. ``Facts`` is what its marks add up to: hashable, compared by value."""
+class Subject(Protocol):
+    """A store under test.
+
+    What an image of a disk comes to and what was promised are two things that meet in ``judge``
+    alone: many images recover to the same, and one image arises under many promises.
+    """
 
     @property
     def lives(self) -> Sequence[str]:
@@ -39,18 +41,22 @@ class Subject(Protocol[Facts]):
     def live(self, name: str, stage: Stage) -> None:
         """Open a store on the stage and lead one life, marking each promise that it was given."""
 
-    def facts(self, marks: Sequence[Mark]) -> Facts:
+    def facts(self, marks: Sequence[Mark]) -> Hashable:
         """Sum up what was promised by the time of the crash."""
 
-    def recover(self, disk: Disk, facts: Facts, *, torn: bool) -> Hashable:
-        """Open what a crash left and give all that can be seen of its state; raises Loss.
+    def recover(self, disk: Disk, life: str) -> Hashable:
+        """Open what a crash left of a life and give what is to be seen at once; may raise Loss."""
+
+    def observe(self, disk: Disk, life: str, state: Hashable) -> Any:  # noqa: ANN401
+        """Look at all that a recovered disk holds, on a copy that may be changed; may raise Loss.
+
+        ``state`` is what ``recover`` gave. The answer must depend on the arguments alone: it is
+        asked for once for each disk that recoveries lead to.
+        """
+
+    def judge(self, facts: Any, state: Any, seen: Any, *, torn: bool) -> None:  # noqa: ANN401
+        """Raise Loss if a promise is not kept by what was recovered and seen.
 
         ``torn`` says that a write was cut, or came through without an earlier one to the same
         file, so that damage is no surprise.
-        """
-
-    def judge(self, disk: Disk, facts: Facts, state: Hashable, *, torn: bool) -> None:
-        """Raise Loss unless a recovered disk keeps every promise and recovers to ``state`` again.
-
-        Must depend on its arguments alone: the result is not asked for twice.
         """

@@ -94,11 +94,14 @@ class Notebook:
     def facts(self, marks: Sequence[Mark]) -> tuple[str, ...]:
         return tuple(str(mark["line"]) for mark in marks if mark.label == "noted")
 
-    def recover(self, disk: MemoryDisk, facts: tuple[str, ...], *, torn: bool) -> str:
+    def recover(self, disk: MemoryDisk, life: str) -> str:
         return "" if disk.stat("notes") is None else bytes(disk.map("notes")).decode("latin-1")
 
-    def judge(self, disk: MemoryDisk, facts: tuple[str, ...], state: str, *, torn: bool) -> None:
-        if not torn and not state.startswith("".join(f"{line}\n" for line in facts)):
+    def observe(self, disk: MemoryDisk, life: str, state: str) -> list[str]:
+        return state.splitlines()
+
+    def judge(self, facts: tuple[str, ...], state: str, seen: list[str], *, torn: bool) -> None:
+        if not torn and tuple(seen[: len(facts)]) != facts:
             raise Loss(f"{facts} were noted, and there is {state!r}")
 
 

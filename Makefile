@@ -3,6 +3,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 CRASH_IMAGES ?= 180000
+POWER_CUTS ?= 520
 FUZZ_SECONDS ?= 60
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -16,7 +17,7 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test crash fuzz demo clean
+.PHONY: help setup lock fmt lint test crash soak fuzz demo clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +57,11 @@ test: lint ## lint, then all tests; Spark's in one process of their own
 
 crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it, and look at what is left
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
+	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=all QUIVER_DAMAGE=all \
+		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage --timeout 3600
+
+soak: $(READY) ## the same for hours; writes bench/SOAK.md
+	$(BIN)/python -m bench.soak
 
 $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r fuzz/requirements.lock

@@ -11,6 +11,7 @@
 ``shrink``            make a crash that breaks a promise as plain as it can be
 ``rehearsal``         a Quiver store driven step by step; ``lives`` of it, by hand and by lot
 ``oracle``            what a crash may not do to a Quiver store
+``real``              power cuts of real file systems, and kills of real processes
 ``strategies``        Hypothesis strategies for schemas, batches and bundles (needs hypothesis)
 ====================  ============================================================================
 

@@ -6,6 +6,8 @@ CRASH_IMAGES ?= 180000
 POWER_CUTS ?= 520
 FUZZ_SECONDS ?= 60
 
+COVERED := wal acks retention subscriber segment engine
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 VENV := .venv
@@ -54,6 +56,13 @@ lint: $(READY) ## ruff, mypy, and the contracts between the rooms
 test: lint ## lint, then all tests; Spark's in one process of their own
 	$(BIN)/python -m pytest -n $(JOBS) -m "not spark"
 	$(BIN)/python -m pytest -m spark -p no:xdist -p no:randomly
+
+coverage: $(READY) ## branch coverage of the rooms that must have all of it; fails below 100 %
+	$(BIN)/python -m coverage run -m pytest -q -p no:randomly $(addprefix tests/,$(COVERED))
+	$(BIN)/python -m coverage report
+
+mutate: $(READY) ## change the formats in every small way: what do the tests notice? half an hour
+	$(BIN)/python tests/mutation/mutate.py --jobs $(JOBS)
 
 crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it, and look at what is left
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)

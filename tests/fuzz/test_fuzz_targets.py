@@ -19,6 +19,8 @@ from types import ModuleType
 
 import pytest
 
+from quiver.testing.arrow_mutants import arrow_mutants
+
 FUZZ = Path(__file__).parents[2] / "fuzz"
 TARGETS = ("acks", "ipc", "segment", "wal")
 MUTANTS = 1000
@@ -68,6 +70,14 @@ def mutants(target: str, count: int) -> list[bytes]:
                 break
         found.append(bytes(data))
     return found
+
+
+def ipc_mutants(count: int) -> list[bytes]:
+    """Change the Arrow data behind the flags of each seed where it hurts."""
+    seeds = corpus("ipc").values()
+    each = -(-count // len(seeds))
+    herds = [(data[:1], arrow_mutants(data[1:], seed=1, count=each)) for data in seeds]
+    return [flags + mutant for flags, herd in herds for mutant in herd]
 
 
 def run_in_child(one_input: Callable[[bytes], None], inputs: list[bytes], log: Path) -> str:
@@ -138,7 +148,8 @@ def test_mutants_are_refused_by_name_and_kill_nothing(
     target: str, fuzz: Callable[[str], ModuleType], tmp_path: Path
 ) -> None:
     one_input = fuzz(f"fuzz_{target}").one_input
-    assert run_in_child(one_input, mutants(target, MUTANTS), tmp_path / "log") == ""
+    inputs = ipc_mutants(MUTANTS) if target == "ipc" else mutants(target, MUTANTS)
+    assert run_in_child(one_input, inputs, tmp_path / "log") == ""
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # The child only reads and ends.

@@ -32,7 +32,7 @@ def register(core: Core, name: str) -> None:
     with core.whole():
         subscriber_id = core.registry.register(name)
         try:
-            _write(core, [Register(subscriber_id, name, core.clock.wall_ns())])
+            _write(core, [Register(subscriber_id, name, core.clock.wall_ns())] * 2)
             sync_acks(core)
         except QuiverError:
             core.registry.unregister(name)

@@ -116,7 +116,7 @@ def _raise_floor(core: Core) -> None:
     """Make durable below which numbers no segment and no bundle is ever again."""
     floor = Floor(core.next_segment_seq, core.covered_wal_seq + 1)
     if floor != core.floor:
-        core.acks.append([floor])
+        core.acks.append([floor, floor])
         core.acks_unsynced = True
         sync_acks(core)
         core.floor = floor

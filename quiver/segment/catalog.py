@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quiver.disk import Bytes, Disk
-from quiver.errors import DamagedEntry, DamageError, InputError, MissingError
+from quiver.errors import DamagedEntry, DamageError, InputError, MissingError, VersionError
 from quiver.segment.format import (
     TRAILER_BYTES,
     Footer,
@@ -67,8 +67,13 @@ def read_info(disk: Disk, path: str) -> SegmentInfo:
             data = file.read(start, trailer.footer_length)
         finally:
             file.close()
-        with located("", base=start):
-            footer = decode_footer(data, offset=start)
+        try:
+            with located("", base=start):
+                footer = decode_footer(data, offset=start)
+        except VersionError:
+            # A wrong footer length makes other bytes look like a footer of another version.
+            check_file(disk.map(path), trailer)
+            raise
         if footer.extension is None:
             check_file(disk.map(path), trailer)
         return describe(disk, path, footer, file_bytes=file_bytes)

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from quiver.config import LimitsConfig
 from quiver.disk import Disk
-from quiver.errors import ClosedError, DamagedEntry, InputError
+from quiver.errors import ClosedError, DamagedEntry, InputError, VersionError
 from quiver.ipc import ArrowFile
 from quiver.promote import union_schema
 from quiver.segment.catalog import SegmentInfo, check_file, describe
@@ -59,8 +59,12 @@ class SegmentReader:
             end = max(0, len(data) - TRAILER_BYTES)
             self._trailer = decode_trailer(data[end:], file_bytes=len(data))
             start = end - self._trailer.footer_length
-            with located("", base=start):
-                self.footer: Footer = decode_footer(data[start:end], offset=start)
+            try:
+                with located("", base=start):
+                    self.footer: Footer = decode_footer(data[start:end], offset=start)
+            except VersionError:
+                check_file(data, self._trailer)  # As in ``read_info``.
+                raise
             self._read_tables(data, start)
             self.info: SegmentInfo = describe(disk, path, self.footer, file_bytes=len(data))
 

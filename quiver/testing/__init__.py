@@ -12,6 +12,9 @@
 ``rehearsal``         a Quiver store driven step by step; ``lives`` of it, by hand and by lot
 ``oracle``            what a crash may not do to a Quiver store
 ``real``              power cuts of real file systems, and kills of real processes
+``arrow_mutants``     Arrow bytes made wrong by somebody who knows how they are built
+``arrow_zoo``         sound Arrow streams and files of many types, to begin with
+``children``          run inputs in forked children with limits, and count how they end
 ``strategies``        Hypothesis strategies for schemas, batches and bundles (needs hypothesis)
 ====================  ============================================================================
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import zlib
 
 import pyarrow as pa
 import pytest
@@ -92,6 +93,8 @@ def make_newer(run, path) -> None:
         sum_at = end.get(path.suffix, len(data)) - 4
         start = footer["offset"] if path.suffix == ".qseg" else 0
         struct.pack_into("<I", data, sum_at, crc32c(bytes(data[start:sum_at])))
+    if path.suffix == ".qseg":
+        struct.pack_into("<I", data, len(data) - 4, zlib.crc32(data[:-4]))
     path.write_bytes(data)
 
 

@@ -39,7 +39,7 @@ def test_info_tells_what_each_station_holds(run, filled) -> None:
         3,
         1,
     )
-    assert core["acks"]["record_count"] == 5
+    assert core["acks"]["record_count"] == 8
     used = sum(p.stat().st_size for p in (filled / "core_0").rglob("*") if p.is_file())
     sidecar = (filled / "core_0/wal/truncate.offset").stat().st_size
     assert (

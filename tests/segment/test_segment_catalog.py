@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import struct
+import zlib
+
 import pytest
 
 from quiver.disk import LocalDisk
@@ -97,8 +100,8 @@ def test_a_copy_under_a_name_of_no_segment_keeps_its_number(shelf, numbers):
 
 
 def test_a_segment_of_a_newer_format_stops_the_loading(shelf):
-    footer = b"\x02" + bytes(33)
-    shelf.save(footer + b"\x22\0\0\0QUIVER\0S" + bytes(4), "0000000000000001.qseg")
+    data = b"\x02" + bytes(33) + b"\x22\0\0\0QUIVER\0S"
+    shelf.save(data + struct.pack("<I", zlib.crc32(data)), "0000000000000001.qseg")
     with pytest.raises(VersionError, match="version 2"):
         Catalog.load(shelf.disk, "")
 

@@ -187,13 +187,14 @@ def test_verify_holds_the_counts_of_the_directory_against_the_streams(
 
 def test_each_kind_of_wrong_end_has_its_own_error(written):
     _, data, reopen = written
-    newer = b"\x02" + bytes(33) + struct.pack("<I", 34)
+    newer = data[:-TAIL] + b"\x02" + bytes(33) + struct.pack("<I", 34) + data[-12:-4]
     cases = [
         (data[-40:], TornEntry, "shorter"),
         (data[:-12] + b"QUIVER\0X" + data[-4:], DamagedEntry, "magic"),
         (data[:-16] + struct.pack("<I", 33) + data[-12:], DamagedEntry, "impossible length"),
         (data[:-TAIL] + b"\x02" + data[-TAIL + 1 :], DamagedEntry, "footer's checksum"),
-        (data[:-TAIL] + newer + data[-12:], VersionError, "version 2"),
+        (newer + struct.pack("<I", zlib.crc32(newer)), VersionError, "version 2"),
+        (newer + bytes(4), DamagedEntry, "checksum"),
     ]
     for changed, error, message in cases:
         with pytest.raises(error, match=message):

@@ -13,6 +13,7 @@ Create,     an entry of a folder                               SyncDir of the
 MakeDir,                                                       folder
 Rename,
 Unlink
+Revert      what a file shows: as it is on the disk     is durable
 Sync,       nothing: they make durable what came before
 SyncDir
 Mark        nothing: what the workload knows at this moment
@@ -36,6 +37,7 @@ __all__ = [
     "Op",
     "Punch",
     "Rename",
+    "Revert",
     "Sync",
     "SyncDir",
     "Truncate",
@@ -83,6 +85,23 @@ class Punch:
     def __str__(self) -> str:
         """Give the half-open range that is freed."""
         return f"punch {self.path} [{self.offset}, {self.offset + self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """A file that shows again what is on the disk, after a failed sync gave the rest up.
+
+    Nothing is written: that is how the file was on the disk all the time.
+    """
+
+    inode: int
+    data: bytes = field(repr=False)
+    blocks: frozenset[int] = field(repr=False)
+    path: str
+
+    def __str__(self) -> str:
+        """Give the size that is left."""
+        return f"revert {self.path} to {len(self.data)} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,5 +208,5 @@ class Mark:
 
 DataOp: TypeAlias = Write | Truncate | Punch
 NameOp: TypeAlias = Create | MakeDir | Rename | Unlink
-Act: TypeAlias = DataOp | NameOp | Sync | SyncDir
+Act: TypeAlias = DataOp | Revert | NameOp | Sync | SyncDir
 Op: TypeAlias = Act | Mark

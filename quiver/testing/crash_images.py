@@ -38,6 +38,7 @@ from quiver.testing.acts import (
     NameOp,
     Op,
     Rename,
+    Revert,
     Sync,
     SyncDir,
     Truncate,
@@ -248,6 +249,8 @@ def _pending(ops: Sequence[Op], start: int, point: int, *, model: Model) -> tupl
                 synced.discard(inode)
             case Sync(inode) | SyncDir(inode, _, ok=True):
                 any_sync = True
+                synced.add(inode)
+            case Revert(inode):
                 synced.add(inode)
             case Mark() | SyncDir():
                 pass

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import blake3
 
-from quiver.testing.acts import Create, MakeDir, Op, Punch, Rename, Truncate, Unlink, Write
+from quiver.testing.acts import Create, MakeDir, Op, Punch, Rename, Revert, Truncate, Unlink, Write
 
 __all__ = ["BLOCK", "ROOT", "Blob", "Folder", "History", "Tree"]
 
@@ -58,6 +58,12 @@ class Blob:
         self.data[offset:end] = bytes(end - offset)
         last = -(-end // BLOCK) if end == len(self.data) else end // BLOCK
         self.blocks.difference_update(range(-(-offset // BLOCK), last))
+        self._digest = None
+
+    def put(self, data: bytes, blocks: frozenset[int]) -> None:
+        """Replace all of it."""
+        self.data = bytearray(data)
+        self.blocks = set(blocks)
         self._digest = None
 
     def next_data(self, offset: int) -> int | None:
@@ -145,6 +151,8 @@ class Tree:
                 self.blob(inode).truncate(size)
             case Punch(inode, offset, length):
                 self.blob(inode).punch(offset, length)
+            case Revert(inode, data, blocks):
+                self.blob(inode).put(data, blocks)
             case Create(folder, name, inode) | MakeDir(folder, name, inode):
                 self.conceive(op)
                 self.folder(folder)[name] = inode

@@ -6,8 +6,8 @@ import errno
 from dataclasses import replace
 
 from quiver.disk import Bytes
-from quiver.testing.acts import Punch, Sync, Truncate, Write
-from quiver.testing.file_tree import BLOCK, Blob
+from quiver.testing.acts import Punch, Revert, Sync, Truncate, Write
+from quiver.testing.file_tree import Blob
 from quiver.testing.recorder import Recorder, refuse
 
 __all__ = ["MemoryFile"]
@@ -86,12 +86,8 @@ class MemoryFile:
             self._bytes("settle")
             lasting = self._disk.given_up.pop(self.inode, None)
             if lasting is not None:
-                self._disk.record(Truncate(self.inode, 0, self.path))
-                self._disk.record(Truncate(self.inode, len(lasting.data), self.path))
-                for block in sorted(lasting.blocks):
-                    start = block * BLOCK
-                    data = bytes(lasting.data[start : start + BLOCK])
-                    self._disk.record(Write(self.inode, start, data, self.path))
+                blocks = frozenset(lasting.blocks)
+                self._disk.record(Revert(self.inode, bytes(lasting.data), blocks, self.path))
             self._disk.act(Sync(self.inode, self.path))
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn, TypeAlias
 
 from quiver.errors import CapacityError, MissingError, StorageError
-from quiver.testing.acts import Act, Mark, Op, Punch, Sync, SyncDir, Truncate, Write
+from quiver.testing.acts import Act, Mark, Op, Punch, Revert, Sync, SyncDir, Truncate, Write
 from quiver.testing.file_tree import BLOCK, Blob, History, Tree
 
 __all__ = ["Fault", "FaultKind", "Killed", "Recorder", "locate", "refuse"]
@@ -134,7 +134,7 @@ class Recorder:
         tree = Tree()
         tree.blobs[inode] = base.copy() if base is not None else Blob(self.tree.blobs[inode].mode)
         for op in self._ops[:last]:
-            if isinstance(op, Write | Truncate | Punch) and op.inode == inode:
+            if isinstance(op, Write | Truncate | Punch | Revert) and op.inode == inode:
                 tree.apply(op)
         return tree.blobs[inode]
 

@@ -290,3 +290,25 @@ def test_forced_acts_are_those_that_a_sync_followed() -> None:
     image = list(crash_images(disk.history, model="posix"))[-1]
     assert [type(disk.history.ops[index]) for index in image.forced] == [Write]
     assert image.pending == (2,)
+
+
+def test_what_a_settled_file_shows_is_what_every_later_cut_leaves() -> None:
+    disk = MemoryDisk()
+    file = disk.create("file")
+    disk.sync_dir("")
+    file.write(0, b"good")
+    file.sync()
+    file.write(0, b"lies")
+    disk.fail(lambda op: isinstance(op, Sync))
+    with pytest.raises(StorageError):
+        file.sync()
+    assert file.read(0, 9) == b"lies"
+    before = len(disk.history.ops)
+    file.settle()
+    assert file.read(0, 9) == b"good"
+    after = range(before + 1, len(disk.history.ops) + 1)
+    for model in ("posix", "journaled"):
+        for points, wanted in ((range(before, before + 1), {b"good", b"lies"}), (after, {b"good"})):
+            images = crash_images(disk.history, model=model, points=points)
+            whole = [image for image in images if image.torn is None]
+            assert {bytes(image.disk().map("file")) for image in whole} == wanted

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Sequence
 
 from crc32c import crc32c
 
 from quiver.acks.checkpoint import CHECKPOINT_LAYOUT, decode_checkpoint, encode_checkpoint
+from quiver.acks.copies import encode_copies, read_copies
 from quiver.acks.format import (
     FRAME_SIZE,
     HEADER_SIZE,
@@ -68,11 +70,12 @@ def repaired_log(data: bytes) -> bytes:
 
 
 def repaired_checkpoint(data: bytes) -> bytes:
-    """Give a checkpoint its size and its checksum."""
+    """Give a checkpoint its size, its checksum and its second copy."""
     if len(data) < CHECKPOINT_LAYOUT.size + 4:
         return data
     *start, _ = CHECKPOINT_LAYOUT.unpack_from(data)
-    return sealed(CHECKPOINT_LAYOUT.pack(*start, len(data)) + data[CHECKPOINT_LAYOUT.size :])
+    head = CHECKPOINT_LAYOUT.pack(*start, len(data))
+    return 2 * sealed(head + data[CHECKPOINT_LAYOUT.size :])
 
 
 def check_header(data: bytes) -> None:
@@ -111,8 +114,12 @@ def decoded(data: bytes) -> Record | None:
 
 
 def check_checkpoint(data: bytes) -> None:
+    with contextlib.suppress(VersionError):
+        sound, damage = read_copies(data)
+        assert (sound is None) <= bool(damage)
+        assert sound is None or read_copies(encode_copies(sound)) == (sound, [])
     try:
-        checkpoint = decode_checkpoint(data)
+        checkpoint = decode_checkpoint(data[: len(data) // 2])
     except (DamageError, VersionError):
         return
     assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint

@@ -1,14 +1,19 @@
 """``quiver.json``: which store this is, in which format, and its slot table.
 
-Written once, when the store is created, before anything else can be in it.
+Written once, when the store is created, before anything else can be in it. Its ``crc32c`` is that
+of the other values as JSON without white space, keys sorted; so it does not matter how it is laid
+out, and whoever edits it by hand leaves that key out.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Any
+
+from crc32c import crc32c
 
 from quiver.disk import Disk, replace
 from quiver.errors import DamagedEntry, InputError, MissingError, VersionError
@@ -25,6 +30,8 @@ __all__ = [
 MANIFEST_NAME = "quiver.json"
 FORMAT_VERSION = 1
 _BYTES_MAX = 1 << 20
+_KEYS = {"format", "store_id", "layout_digest", "slots", "crc32c"}
+_STORE_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +81,13 @@ class StoreManifest:
 
     def write(self, disk: Disk) -> None:
         """Write it; it survives a power cut when this returns."""
-        fields = {
+        fields: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "store_id": self.store_id,
             "layout_digest": self.layout_digest.hex(),
             "slots": slots_to_json(self.slots),
         }
+        fields["crc32c"] = _checksum(fields)
         replace(disk, MANIFEST_NAME, (json.dumps(fields, indent=2) + "\n").encode())
 
     def check_slots(self, wanted: SlotTable) -> None:
@@ -122,7 +130,19 @@ def _parse(fields: Any) -> StoreManifest:  # noqa: ANN401
             f"the store has format {version}, this Quiver reads {FORMAT_VERSION}",
             hint="install a newer Quiver",
         )
-    manifest = StoreManifest(str(fields["store_id"]), slots_from_json(fields["slots"]))
+    stored = fields.pop("crc32c", None)
+    if stored is not None and stored != _checksum(fields):
+        raise ValueError(f"its crc32c is {_checksum(fields)}, not {stored}")
+    if unknown := sorted(fields.keys() - _KEYS):
+        raise ValueError(f"its key {unknown[0]!r} is none of format {FORMAT_VERSION}")
+    if not _STORE_ID.fullmatch(str(fields["store_id"])):
+        raise ValueError("its store_id is not 32 hexadecimal digits")
+    manifest = StoreManifest(fields["store_id"], slots_from_json(fields["slots"]))
     if manifest.layout_digest.hex() != fields["layout_digest"]:
         raise ValueError("slot table and layout digest disagree")
     return manifest
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return f"{crc32c(text.encode()):08x}"

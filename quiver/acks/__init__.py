@@ -3,6 +3,7 @@
 ==============  =====================================================================
 ``format``      bytes of the log: header, frames, records
 ``checkpoint``  bytes of the checkpoint
+``copies``      the checkpoint twice in its file
 ``replay``      a whole log from its bytes: sound records, and what else there was
 ``opening``     both files at a start: read, set damage aside, mend
 ``log``         the open log: append, sync, checkpoint

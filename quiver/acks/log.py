@@ -6,7 +6,8 @@ import contextlib
 import posixpath
 from collections.abc import Sequence
 
-from quiver.acks.checkpoint import Checkpoint, encode_checkpoint
+from quiver.acks.checkpoint import Checkpoint
+from quiver.acks.copies import encode_copies
 from quiver.acks.format import (
     FRAME_SIZE,
     HEADER_SIZE,
@@ -151,7 +152,7 @@ class AckLog:
                 f"a checkpoint up to record {seq} is not within "
                 f"{self._snapshot_seq_min}..{self._last_seq}"
             )
-        data = encode_checkpoint(snapshot)
+        data = encode_copies(snapshot)
         rest = self._frames_after(seq)
         replace(self._disk, self._checkpoint_path, data)
         self._snapshot_seq_min = seq

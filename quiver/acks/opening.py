@@ -18,12 +18,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from quiver.acks.checkpoint import (
-    CHECKPOINT_BYTES_MAX,
-    Checkpoint,
-    decode_checkpoint,
-    encode_checkpoint,
-)
+from quiver.acks.checkpoint import Checkpoint
+from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, encode_copies, read_copies
 from quiver.acks.format import HEADER_SIZE, Record, encode_header
 from quiver.acks.replay import LogContent, read_log
 from quiver.disk import FILE_MODE, Disk, is_temporary, replace, write_new
@@ -67,10 +63,10 @@ def open_folder(disk: Disk, folder: str, quarantine: str) -> Opened:
     _sweep(disk, folder)
     state_path = posixpath.join(folder, CHECKPOINT_NAME)
     log_path = posixpath.join(folder, LOG_NAME)
-    state_data = _read(disk, state_path, CHECKPOINT_BYTES_MAX)
+    state_data = _read(disk, state_path, CHECKPOINT_FILE_BYTES_MAX)
     log_data = _read(disk, log_path, LOG_BYTES_MAX, settle=True)
 
-    checkpoint, state_damage = _decode_state(state_data)
+    checkpoint, state_damage = (None, []) if state_data is None else read_copies(state_data)
     content = LogContent() if log_data is None else read_log(log_data)
     log_damage = content.faults
     if log_data is None and state_data is not None:
@@ -87,8 +83,8 @@ def open_folder(disk: Disk, folder: str, quarantine: str) -> Opened:
     if log_data is not None and log_damage:
         _set_aside(disk, quarantine, LOG_NAME, data=log_data, damage=log_damage)
     if state_damage or gap:
-        settled = dataclasses.replace(checkpoint or Checkpoint(), record_seq=base - 1)
-        replace(disk, state_path, encode_checkpoint(settled))
+        settled = dataclasses.replace(checkpoint or Checkpoint(), record_seq=max(covered, base - 1))
+        replace(disk, state_path, encode_copies(settled))
     end, torn_bytes = content.end, 0
     if log_data is None or log_damage:
         sound = [(log_data or b"")[start:stop] for start, stop in content.kept]
@@ -140,15 +136,6 @@ def _read(disk: Disk, path: str, bytes_max: int, *, settle: bool = False) -> byt
         return file.read(0, found.size)
     finally:
         file.close()
-
-
-def _decode_state(data: bytes | None) -> tuple[Checkpoint | None, list[DamageError]]:
-    if data is None:
-        return None, []
-    try:
-        return decode_checkpoint(data), []
-    except DamageError as error:
-        return None, [error]
 
 
 def _gap(place: str, covered: int, base: int) -> DamageError:

@@ -20,7 +20,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from quiver.acks.checkpoint import CHECKPOINT_BYTES_MAX, CHECKPOINT_MAGIC, decode_checkpoint
+from quiver.acks.checkpoint import CHECKPOINT_MAGIC
+from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, Frame, decode_frame, decode_record
 from quiver.acks.format import MAGIC as ACKS_MAGIC
 from quiver.acks.opening import LOG_BYTES_MAX
@@ -273,8 +274,10 @@ def _records(data: bytes, start: int, stop: int) -> Items:
 
 def _checkpoint(disk: Disk, path: str) -> Items:
     with closing(disk.open(path)) as file:
-        data = file.read(0, CHECKPOINT_BYTES_MAX)
-    checkpoint = decode_checkpoint(data)
+        data = file.read(0, CHECKPOINT_FILE_BYTES_MAX)
+    checkpoint, damage = read_copies(data)
+    if checkpoint is None:
+        raise damage[0]
     floor = checkpoint.floor
     fields: dict[str, Any] = {
         "record_seq": checkpoint.record_seq,
@@ -288,6 +291,8 @@ def _checkpoint(disk: Disk, path: str) -> Items:
         for nack in fields["nacks"]:
             nack["not_before_time"] = format_time(nack.pop("not_before_ns"))
         yield Item("subscriber", 0, 0, fields)
+    if damage:
+        raise damage[0]
 
 
 def _manifest(disk: Disk, path: str) -> Items:

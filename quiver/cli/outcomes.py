@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quiver.acks import Ack, Checkpoint, Dropped, Floor, Nack, Record, Register, Unregister
-from quiver.acks.checkpoint import CHECKPOINT_BYTES_MAX, decode_checkpoint
+from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_BYTES_MAX, LOG_NAME
 from quiver.acks.replay import LogContent, read_log
 from quiver.cli.inspect import naming
@@ -50,7 +50,7 @@ def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
     checkpoint_place = disk.locate(f"{folder}/{CHECKPOINT_NAME}")
     state = AcksState()
     log_data = _read_whole(disk, f"{folder}/{LOG_NAME}", LOG_BYTES_MAX)
-    checkpoint_data = _read_whole(disk, f"{folder}/{CHECKPOINT_NAME}", CHECKPOINT_BYTES_MAX)
+    checkpoint_data = _read_whole(disk, f"{folder}/{CHECKPOINT_NAME}", CHECKPOINT_FILE_BYTES_MAX)
 
     content = LogContent()
     if log_data is not None:
@@ -65,12 +65,11 @@ def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
     checkpoint = None
     if checkpoint_data is not None:
         state.checkpoint_bytes = len(checkpoint_data)
-        try:
-            with naming(checkpoint_place):
-                checkpoint = decode_checkpoint(checkpoint_data)
+        with naming(checkpoint_place):
+            checkpoint, damage = read_copies(checkpoint_data)
+        state.damage += [error.at(checkpoint_place) for error in damage]
+        if checkpoint is not None:
             state.checkpoint_record_seq = checkpoint.record_seq
-        except DamageError as error:
-            state.damage.append(error.at(checkpoint_place))
     covered = checkpoint.record_seq if checkpoint else 0
     if (content.base_seq or 0) > covered + 1 and (checkpoint or checkpoint_data is None):
         gap = DamagedEntry(

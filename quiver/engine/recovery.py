@@ -54,7 +54,7 @@ def _check_place(disk: Disk, *, create: bool) -> None:
     foreign = [
         entry.name
         for entry in disk.list_dir("")
-        if not entry.name.startswith(("core_", f"{MANIFEST_NAME}."))
+        if not entry.name.startswith(("core_", MANIFEST_NAME))
     ]
     if foreign:
         raise InputError(
@@ -204,6 +204,8 @@ def _replay(core: Core) -> None:
     core.metrics.add("quiver.recovery.replayed_bundles", core.report.replayed_bundles)
     core.metrics.add("quiver.damage.found", len(core.report.damage))
     if core.open_segment.bundle_count == 0:
+        # What the log still has is covered, or set aside: its numbers are used up with it.
+        core.covered_wal_seq = replay.last_seq
         core.open_end = core.covered_end = core.log.end
     try_reclaim(core)
 

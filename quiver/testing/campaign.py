@@ -34,9 +34,10 @@ from quiver.testing.recorder import FaultKind, Killed
 from quiver.testing.shrink import shrink
 from quiver.testing.subject import Loss, Subject
 
-__all__ = ["MODELS", "Campaign", "Chapter", "Failure", "Plan", "judge_disk"]
+__all__ = ["FAULT_KINDS", "MODELS", "Campaign", "Chapter", "Failure", "Plan", "judge_disk"]
 
 MODELS: Final[tuple[Model, ...]] = ("posix", "journaled")
+FAULT_KINDS: Final[tuple[FaultKind, ...]] = ("EIO", "ENOSPC", "short", "kill")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,8 @@ class Plan:
     """At most so many images of one recovery."""
     faults_per_life: int = 30
     """How many failing acts and kills are tried, by lot; seven for each act is all of them."""
+    fault_kinds: Sequence[FaultKind] = FAULT_KINDS
+    """Which of them; a kill is one for each act, the others are two: once, and from then on."""
     cuts_per_fault: int = 4
     """At most so many images of a power cut after each."""
 
@@ -113,12 +116,15 @@ class Campaign:
 
 def some_faults(acts: int, plan: Plan) -> list[tuple[int, FaultKind, bool]]:
     """Choose failing acts by lot: the number of the act, how it fails, whether all later do."""
-    failures: tuple[FaultKind, ...] = ("EIO", "ENOSPC", "short")
-    kinds: list[tuple[FaultKind, int]] = [(kind, sticky) for kind in failures for sticky in (0, 1)]
-    every = [(act, *kind) for act in range(acts) for kind in [*kinds, ("kill", 0)]]
+    kinds = [
+        (kind, sticky)
+        for kind in plan.fault_kinds
+        for sticky in ((False,) if kind == "kill" else (False, True))
+    ]
+    every = [(act, *kind) for act in range(acts) for kind in kinds]
     lot = random.Random(f"faults {plan.seed} {acts}")
     chosen = lot.sample(every, min(plan.faults_per_life, len(every)))
-    return [(act, kind, bool(sticky)) for act, kind, sticky in sorted(chosen)]
+    return sorted(chosen)
 
 
 @dataclass(slots=True)

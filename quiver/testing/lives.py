@@ -62,15 +62,15 @@ def subscribe_ack_delete(life: Rehearsal) -> None:
     life.take("b", 1, nack=True)
     life.append(2)
     life.finalize()
-    life.store.maintain()
+    life.maintain()
     life.take("a")
     life.clock.step("1h")
     life.take("b")
-    life.store.maintain()
+    life.maintain()
     life.append(1)
     life.finalize()
     life.take("a")
-    life.store.maintain()
+    life.maintain()
 
 
 def checkpoint_often(life: Rehearsal) -> None:
@@ -79,21 +79,21 @@ def checkpoint_often(life: Rehearsal) -> None:
         life.append(3)
         life.finalize()
         life.take("a", 2)
-        life.store.maintain()
+        life.maintain()
     life.clock.step("1h")
     life.take("a")
-    life.store.maintain()
+    life.maintain()
 
 
 def close_and_reopen(life: Rehearsal) -> None:
     life.append(3)
-    life.store.close()
+    life.close()
     life.open()
     life.append(2)
     life.crash()
     life.open()
     life.append(2)
-    life.store.close()
+    life.close()
 
 
 def pipeline_without_waiting(life: Rehearsal) -> None:
@@ -105,6 +105,29 @@ def pipeline_without_waiting(life: Rehearsal) -> None:
     life.flush()
 
 
+def upkeep(life: Rehearsal) -> None:
+    life.register("a", "b")
+    life.append(3)
+    life.finalize()
+    life.take("a", 2)
+    life.maintain()
+    life.append(2, wait=False)
+    life.maintain()
+    life.unregister("b")
+    life.take("a")
+    life.append(1)
+    life.maintain()
+    life.finalize()
+    life.take("a", 1)
+    life.close()
+    life.open()
+    life.append(2)
+    life.crash()
+    life.open()
+    life.take("a")
+    life.maintain()
+
+
 LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "append and finalize": append_and_finalize,
     "rotate": rotate,
@@ -112,6 +135,7 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "checkpoint often": checkpoint_often,
     "close and reopen": close_and_reopen,
     "pipeline without waiting": pipeline_without_waiting,
+    "upkeep": upkeep,
 }
 
 
@@ -161,17 +185,13 @@ def _event(life: Rehearsal, subscribers: list[str], lot: random.Random) -> Calla
             lambda: life.take(someone()),
             lambda: life.take(someone(), lot.randint(1, 2), nack=True),
             lambda: life.clock.step("1m"),
-            lambda: _maintain(life),
+            life.maintain,
         ]
     return lot.choice(events)
 
 
-def _maintain(life: Rehearsal) -> None:
-    life.store.maintain()
-
-
 def _reopen(life: Rehearsal) -> None:
-    life.store.close()
+    life.close()
     life.open()
 
 

@@ -7,10 +7,11 @@ What a ``Rehearsal`` marked is summed up as ``Facts``, and an image of the disk 
 3. each acknowledged bundle is in exactly one segment, equal and in order, or every subscriber had
    acked it;
 4. nothing else is there but bundles that were on their way, and none before them is missing;
-5. what a subscriber has not acked is delivered to it, in order;
+5. what a subscriber has not acked is delivered to it, in order, and what it is known to have acked
+   is not; who left does not come back;
 6. numbers go on above all that were ever promised;
 7. appends work and survive the next opening;
-8. no unfinished file is left over.
+8. no unfinished file is left over, and no end of a log that an opening has to cut once more.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Facts:
     """The highest that was given out; -1 for none."""
     acked: tuple[tuple[str, frozenset[int]], ...]
     """For each subscriber what it may not get any more."""
+    settled: tuple[tuple[str, frozenset[int]], ...]
+    """For each subscriber what it must not get any more."""
+    left: frozenset[str]
+    """Who must not be there any more."""
     done: frozenset[int]
     """What every subscriber of some moment had acked by then, so that it may be gone."""
 
@@ -74,6 +79,65 @@ class Seen:
     """What each subscriber got."""
 
 
+@dataclass(slots=True)
+class _Known:
+    """Facts as they grow, mark by mark."""
+
+    sent: int = 0
+    durable: int = 0
+    segment_seq: int = -1
+    acked: dict[str, set[int]] = field(default_factory=dict)
+    settled: dict[str, set[int]] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)
+
+    def add(self, mark: Mark) -> None:
+        """Learn what one mark says."""
+        said: dict[str, Any] = dict(mark.facts)
+        match mark.label:
+            case "sent":
+                self.sent = max(self.sent, said["number"] + 1)
+            case "acknowledged":
+                self.durable = max(self.durable, said["number"] + 1)
+            case "finalized":
+                self.segment_seq = max(self.segment_seq, said["segment_seq"])
+            case "registering" | "registered" | "leaving" | "left" | "acked" | "settled":
+                self._add_of(said["subscriber"], mark.label, said)
+
+    def _add_of(self, name: str, label: str, said: dict[str, Any]) -> None:
+        match label:
+            case "registering":
+                self.left.discard(name)
+            case "registered":
+                self.acked.setdefault(name, set())
+            case "leaving":
+                self.acked.pop(name, None)
+                self.settled.pop(name, None)
+            case "left":
+                self.left.add(name)
+            case "acked":
+                self.acked[name].add(said["number"])
+            case "settled":
+                self.settled.setdefault(name, set()).update(said["numbers"])
+        if label in ("acked", "leaving") and self.acked:
+            self.done |= set.intersection(*self.acked.values())
+
+    def facts(self) -> Facts:
+        return Facts(
+            sent=self.sent,
+            durable=self.durable,
+            segment_seq=self.segment_seq,
+            acked=_frozen(self.acked),
+            settled=_frozen(self.settled),
+            left=frozenset(self.left),
+            done=frozenset(self.done),
+        )
+
+
+def _frozen(numbers: dict[str, set[int]]) -> tuple[tuple[str, frozenset[int]], ...]:
+    return tuple((name, frozenset(some)) for name, some in numbers.items())
+
+
 class QuiverSubject:
     """Quiver as the harness sees it: the lives of ``lives.py``, and those by lot from ``seed``."""
 
@@ -88,26 +152,10 @@ class QuiverSubject:
 
     def facts(self, marks: Sequence[Mark]) -> Facts:
         """Sum up what was promised by the time of the crash."""
-        sent, durable, segment_seq = 0, 0, -1
-        done: set[int] = set()
-        acked: dict[str, set[int]] = {}
+        known = _Known()
         for mark in marks:
-            known: dict[str, Any] = dict(mark.facts)
-            match mark.label:
-                case "sent":
-                    sent = max(sent, known["number"] + 1)
-                case "acknowledged":
-                    durable = max(durable, known["number"] + 1)
-                case "finalized":
-                    segment_seq = max(segment_seq, known["segment_seq"])
-                case "registered":
-                    acked.setdefault(known["subscriber"], set())
-                case "acked":
-                    acked[known["subscriber"]].add(known["number"])
-                    if all(known["number"] in numbers for numbers in acked.values()):
-                        done.add(known["number"])
-        frozen = tuple((name, frozenset(numbers)) for name, numbers in acked.items())
-        return Facts(sent, durable, segment_seq, frozen, frozenset(done))
+            known.add(mark)
+        return known.facts()
 
     def recover(self, disk: Disk, life: str) -> State:
         """Open what a crash left; raises Loss if that fails."""
@@ -118,6 +166,8 @@ class QuiverSubject:
         now = _open(disk, life)
         if _state(now) != state:
             raise Loss(f"a second opening finds something else: {state}, then {_state(now)}")
+        if now.store.recovery.torn_tail is not None:
+            raise Loss(f"what one opening cut is there again: {now.store.recovery.torn_tail}")
         if isinstance(disk, MemoryDisk):
             now = _again(disk, now, life)
         now.store.finalize()
@@ -278,3 +328,10 @@ def _judge_deliveries(facts: Facts, seen: Seen) -> None:
         withheld = frozenset(range(facts.durable)) - acked - got - facts.done
         if withheld:
             raise Loss(f"{name} never gets bundles {sorted(withheld)}")
+    for name, settled in facts.settled:
+        again = settled & frozenset(seen.delivered.get(name, ()))
+        if again:
+            raise Loss(f"{name} gets bundles again whose acks are durable: {sorted(again)}")
+    back = facts.left & seen.delivered.keys()
+    if back:
+        raise Loss(f"subscribers who left are back: {sorted(back)}")

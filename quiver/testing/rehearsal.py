@@ -4,10 +4,14 @@
 mark               what the store has promised from then on
 =================  ============================================================================
 ``sent``           nothing yet; the bundle of this number may be there or not
-``acknowledged``   the bundle survives a power cut
+``acknowledged``   the bundle and all before it survive a power cut
 ``finalized``      this segment_seq was given out and is never given out again
+``registering``    nothing yet; the subscriber may be there or not
 ``registered``     the subscriber gets every bundle that is not deleted yet, and all to come
+``leaving``        nothing more to this subscriber, who may be there or not
+``left``           the subscriber is not there any more
 ``acked``          the subscriber may have the bundle no more; it is said before the ack
+``settled``        the subscriber does not get these bundles again, whatever happens
 =================  ============================================================================
 """
 
@@ -62,6 +66,8 @@ class Rehearsal:
     sent: int = 0
     durable: int = 0
     """How many bundles the store has promised to keep, over a power cut."""
+    unsettled: dict[str, list[int]] = field(default_factory=dict)
+    """Bundles of each subscriber whose ack was taken and may still be lost."""
     store: Store = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +75,10 @@ class Rehearsal:
         self.open()
 
     def open(self) -> None:
-        """Open the store, or open it again after ``close`` or ``crash``."""
+        """Open the store, or open it again after ``close`` or ``crash``.
+
+        What it shows then is there for good: who feeds it goes on behind that.
+        """
         with _known_ids():
             self.store = open_store(
                 "stage",
@@ -83,24 +92,40 @@ class Rehearsal:
         if there < self.durable:
             raise Loss(f"{self.durable} bundles were acknowledged, {there} are there")
         self.sent = there
+        self._acknowledge()
 
     def register(self, *subscribers: str) -> None:
         """Register subscribers."""
         for name in subscribers:
+            if name not in self.store.info().subscribers:
+                self.stage.mark("registering", subscriber=name)
             self.store.subscribe(name)
             self.stage.mark("registered", subscriber=name)
 
+    def unregister(self, subscriber: str) -> None:
+        """Let a subscriber go."""
+        self.stage.mark("leaving", subscriber=subscriber)
+        self.unsettled.pop(subscriber, None)
+        self.store.unsubscribe(subscriber)
+        self.stage.mark("left", subscriber=subscriber)
+
     def append(self, count: int = 1, *, wait: bool = True) -> None:
-        """Append the next bundles, and note each that was acknowledged."""
+        """Append the next bundles, and note each that was acknowledged.
+
+        Of those that are waited for, every other one is by its receipt.
+        """
         for _ in range(count):
             number = self.sent
             self.stage.mark("sent", number=number)
-            receipt = self.store.append(bundle_of(number), wait=False)
+            if wait and number % 2:
+                self.store.append(bundle_of(number))
+            else:
+                receipt = self.store.append(bundle_of(number), wait=False)
+                if wait:
+                    receipt.wait()
             self.sent = number + 1
-            if wait:
-                receipt.wait()
-                if self.store.info().durability == "sync":
-                    self._acknowledge()
+            if wait and self.store.info().durability == "sync":
+                self._acknowledge()
 
     def flush(self) -> None:
         """Sync, and note that everything sent so far is acknowledged."""
@@ -128,9 +153,24 @@ class Rehearsal:
             # The intention counts: an ack may be on the disk before the call returns.
             self.stage.mark("acked", subscriber=subscriber, number=handle.wal_seq)
             handle.ack()
+            self.unsettled.setdefault(subscriber, []).append(handle.wal_seq or 0)
+
+    def maintain(self) -> None:
+        """Let the store do its upkeep, and note all that is durable then."""
+        self.store.maintain()
+        self._settle()
+        if self.store.info().durability != "segment":
+            self._acknowledge()
+
+    def close(self) -> None:
+        """Close the store, and note that everything is durable then."""
+        self.store.close()
+        self._settle()
+        self._acknowledge()
 
     def crash(self) -> None:
         """Forget the process: the lock is free again, and nothing is tidied up."""
+        self.unsettled.clear()
         self.store._core.held.release()
         self.store._closed = True
 
@@ -145,6 +185,11 @@ class Rehearsal:
             self.sent = self.store.info().next_wal_seq
 
     def _acknowledge(self) -> None:
-        for number in range(self.durable, self.sent):
-            self.stage.mark("acknowledged", number=number)
-        self.durable = max(self.durable, self.sent)
+        if self.durable < self.sent:
+            self.durable = self.sent
+            self.stage.mark("acknowledged", number=self.sent - 1)
+
+    def _settle(self) -> None:
+        for subscriber, numbers in self.unsettled.items():
+            self.stage.mark("settled", subscriber=subscriber, numbers=tuple(numbers))
+        self.unsettled.clear()

@@ -30,6 +30,7 @@ __all__ = [
     "BLOCK",
     "BUNDLE",
     "CHECKPOINT",
+    "ENTRY_BYTES_MIN",
     "ENTRY_OVERHEAD",
     "HEAD",
     "HEADER",
@@ -60,6 +61,7 @@ SIDECAR_MAGIC: Final = b"QUIVER\0T"
 VERSION: Final = 1
 HEADER_BYTES: Final = HEADER.size
 ENTRY_OVERHEAD: Final = LENGTH.size + CRC.size
+ENTRY_BYTES_MIN: Final = ENTRY_OVERHEAD + HEAD.size
 
 BUNDLE: Final = 0
 CHECKPOINT: Final = 1

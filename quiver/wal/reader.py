@@ -18,6 +18,7 @@ from quiver.errors import DamagedEntry, DamageError, TornEntry
 from quiver.wal.format import (
     BUNDLE,
     CHECKPOINT,
+    ENTRY_BYTES_MIN,
     ENTRY_OVERHEAD,
     HEAD,
     HEADER_BYTES,
@@ -30,7 +31,6 @@ __all__ = ["BadRegion", "Entry", "Tail", "WalItem", "first_entry", "walk"]
 
 _WINDOW: Final = 4 << 20
 _SEARCH: Final = 1 << 20
-_FRAME_MIN: Final = ENTRY_OVERHEAD + HEAD.size
 _CHECK_WORK: Final = 4
 """How many times the size of the file a search for the next entry may checksum."""
 
@@ -210,7 +210,7 @@ def _next_entry(data: _Bytes, offset: int, last_seq: int) -> int:
         return neighbour
     budget = _CHECK_WORK * data.size + _SEARCH
     offset = max(offset + 1, data.next_nonzero(offset) - 3)
-    while offset + _FRAME_MIN <= data.size:
+    while offset + ENTRY_BYTES_MIN <= data.size:
         view, inside = data.view(offset, min(_SEARCH, data.size - offset))
         window = np.frombuffer(view[inside : inside + _SEARCH], np.uint8)
         for candidate in _plausible(
@@ -224,7 +224,7 @@ def _next_entry(data: _Bytes, offset: int, last_seq: int) -> int:
                 return data.size
         if len(window) < _SEARCH:
             break
-        offset += len(window) - _FRAME_MIN + 1
+        offset += len(window) - ENTRY_BYTES_MIN + 1
     return data.size
 
 
@@ -235,7 +235,7 @@ def _behind(data: _Bytes, offset: int) -> int:
 
 
 def _good(data: _Bytes, offset: int, last_seq: int) -> bool:
-    if offset + _FRAME_MIN > data.size:
+    if offset + ENTRY_BYTES_MIN > data.size:
         return False
     try:
         return _follows(data.frame(offset), last_seq)

@@ -10,11 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from crc32c import crc32c
+
 from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
 from quiver.errors import DamagedEntry, DamageError
 from quiver.payload import EncodedBundle
-from quiver.wal.format import BUNDLE, HEADER_BYTES, Place, decode_bundle, decode_header
+from quiver.wal.format import (
+    BUNDLE,
+    ENTRY_BYTES_MIN,
+    HEADER_BYTES,
+    Place,
+    decode_bundle,
+    decode_header,
+    encoded_bytes,
+)
 from quiver.wal.log import ACTIVE_NAME, Log, RotatedFile, create_active, rotated_name
 from quiver.wal.reader import BadRegion, Entry, Tail, first_entry, walk
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
@@ -31,6 +41,9 @@ class Replay:
     ``covered_seq`` is the highest sequence that segments hold (None: there are none); entries up
     to it are skipped. ``hint`` is the place that the newest segment covers. Places are believed
     only if the entry there shows that nothing before it can be missing from segments.
+
+    ``last_seq``, once the iteration is over, is the highest sequence that is used up: entries that
+    are damaged beyond reading had one too.
     """
 
     def __init__(
@@ -69,6 +82,23 @@ class Replay:
         self._start = self._find_start([place for place in (sidecar, hint) if place is not None])
         self._tail: Tail | None = None
         self._retire_active = False
+        self._next_seq: int | None = self.last_seq + 1
+        self._lost_seq = -1
+        self._sidecar_damage = damage
+
+    def _forget_sidecar(self, damage: DamageError) -> None:
+        """Set a damaged sidecar aside: it is told once, and all it could do was save time."""
+        path = f"{self._folder}/{SIDECAR_NAME}"
+        file = self._disk.open(path)
+        try:
+            size = file.size()
+            name = f"{SIDECAR_NAME}.{crc32c(file.read(0, size)):08x}"
+            copy_range(
+                self._disk, self._quarantine, name, file=file, offset=0, end=size, error=damage
+            )
+        finally:
+            file.close()
+        self._disk.unlink(path)
 
     def _settle(self) -> None:
         """Read from the disk alone: bytes whose sync failed would be believed durable here."""
@@ -141,6 +171,7 @@ class Replay:
                     start = self._start.offset
                 for bundle, end in self._walk(file, generation, start=start, last_seq=last_seq):
                     last_seq = bundle.wal_seq
+                    self._check_follows(file, bundle, end)
                     self.last_seq = max(self.last_seq, last_seq)
                     if self._covered is not None and last_seq <= self._covered:
                         self.skipped_bundles += 1
@@ -148,6 +179,23 @@ class Replay:
                     yield bundle, Place(generation, end)
             finally:
                 file.close()
+        self.last_seq = max(self.last_seq, self._lost_seq)
+
+    def _check_follows(self, file: File, bundle: EncodedBundle, end: int) -> None:
+        """Report bundles that are nowhere although nothing is damaged where they should be."""
+        if self._next_seq is not None and bundle.wal_seq > self._next_seq:
+            self.damage.append(
+                DamagedEntry(
+                    f"{bundle.wal_seq - self._next_seq} bundles are missing from the log",
+                    path=self._disk.locate(file.path),
+                    offset=end - encoded_bytes(bundle),
+                    expected=f"wal_seq {self._next_seq}",
+                    found=bundle.wal_seq,
+                    hint="a file of the log before this place is gone, or ends too early",
+                )
+            )
+        self._next_seq = max(self.last_seq, bundle.wal_seq) + 1
+        self._lost_seq = -1
 
     def _check_header(self, file: File, generation: int) -> None:
         error = decode_header(file.read(0, HEADER_BYTES), self._digest)
@@ -169,15 +217,25 @@ class Replay:
                     self.damage.append(item.damage.at(self._disk.locate(file.path)))
                 if item.frame.entry_type == BUNDLE:
                     yield decode_bundle(item.frame), item.end
+                else:
+                    self._next_seq = None  # Only a newer Quiver knows what it used up.
             elif isinstance(item, BadRegion):
-                self._set_aside(file, generation, item)
+                self._set_entries_aside(file, generation, item)
             elif is_active:
                 self._tail = item
                 if item.error is not None and not item.is_torn:
                     region = BadRegion(item.offset, item.end, item.error)
-                    self._set_aside(file, generation, region)
+                    self._set_entries_aside(file, generation, region)
+                    self._retire_active = True
                 elif item.error is not None:
                     self.torn = item.error.at(self._disk.locate(file.path))
+
+    def _set_entries_aside(self, file: File, generation: int, region: BadRegion) -> None:
+        """Set a region aside in which entries were; their sequences are never given out again."""
+        self._set_aside(file, generation, region)
+        most = max(1, (region.end - region.offset) // ENTRY_BYTES_MIN)
+        self._lost_seq = max(self.last_seq, self._lost_seq) + most
+        self._next_seq = None
 
     def _set_aside(self, file: File, generation: int, region: BadRegion) -> None:
         """Copy a region to quarantine, if there is anything in it, and report it."""
@@ -196,6 +254,8 @@ class Replay:
 
     def finish(self, config: WalConfig) -> Log:
         """Cut what was never finished, open the active file and give the log, ready to append."""
+        if self._sidecar_damage is not None:
+            self._forget_sidecar(self._sidecar_damage)
         rotated = []
         for generation in self._generations:
             found = self._disk.stat(self._path(generation))
@@ -219,17 +279,19 @@ class Replay:
             )
         file = self._disk.open(path, writable=True)
         end = max(tail.offset, HEADER_BYTES)
-        if tail.end > end:
+        if tail.is_torn:
             file.truncate(end)
         # What was read may still be in the page cache only, written by a process that was killed
         # before its sync; whoever is told about it must be able to rely on it.
         file.sync()
         if self._retire_active:
-            # Its header is wrong: keep the entries in it, but append to a file without fault.
+            # Its header or its end is wrong. Keep all that is in it, but append to a file without
+            # fault: damage tells, as long as it stays, which sequences were in it.
+            size = file.size()
             file.close()
             self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")
             self._disk.sync_dir(self._folder)
-            rotated.append(RotatedFile(self._active, min(tail.end, end)))
+            rotated.append(RotatedFile(self._active, size))
             return create_active(
                 self._disk, self._folder, digest=self._digest, generation=self._active + 1
             )

@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from quiver.acks import Ack, Checkpoint, Floor, Register, SubscriberState
-from quiver.acks.checkpoint import encode_checkpoint
+from quiver.acks.copies import encode_copies
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, encode_header, encode_record
 from quiver.acks.replay import read_log
 from quiver.errors import DamagedEntry, PoisonedError, StorageError
@@ -101,4 +101,4 @@ def test_the_bytes_of_the_checkpoint_are_those_that_were_encoded(disk):
     log = disk.filled()
     log.checkpoint(snapshot_at(3))
     log.close()
-    assert disk.read("checkpoint") == encode_checkpoint(snapshot_at(3))
+    assert disk.read("checkpoint") == encode_copies(snapshot_at(3))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver.acks.checkpoint import decode_checkpoint, encode_checkpoint
+from quiver.acks.copies import encode_copies, read_copies
 from quiver.acks.replay import read_log
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -29,13 +29,13 @@ def test_the_golden_log_gives_its_records(made):
 
 def test_the_golden_checkpoint_gives_its_state(made):
     data = (GOLDEN / "v1/acks/checkpoint").read_bytes()
-    assert decode_checkpoint(data) == made.CHECKPOINT
+    assert read_copies(data) == (made.CHECKPOINT, [])
 
 
 def test_the_same_values_are_still_written_as_the_same_bytes(made):
     assert made.golden_log() == (GOLDEN / "v1/acks/ack.log").read_bytes()
     checkpoint = (GOLDEN / "v1/acks/checkpoint").read_bytes()
-    assert encode_checkpoint(made.CHECKPOINT) == checkpoint
+    assert encode_copies(made.CHECKPOINT) == checkpoint
 
 
 def test_the_golden_files_are_not_written_twice(made):
@@ -43,9 +43,9 @@ def test_the_golden_files_are_not_written_twice(made):
         made.main()
 
 
-@pytest.mark.parametrize("name", ["ack.log", "checkpoint"])
-def test_the_dump_in_the_format_page_is_the_golden_file(name):
+@pytest.mark.parametrize("name, copies", [("ack.log", 1), ("checkpoint", 2)])
+def test_the_dump_in_the_format_page_is_the_golden_file(name, copies):
     page = (GOLDEN.parents[1] / "quiver/acks/FORMAT.md").read_text()
     block = page.split(f"`tests/golden/v1/acks/{name}`")[1].split("```")[1]
     shown = "".join(line[6:53] for line in block.strip().splitlines())
-    assert bytes.fromhex(shown) == (GOLDEN / "v1/acks" / name).read_bytes()
+    assert copies * bytes.fromhex(shown) == (GOLDEN / "v1/acks" / name).read_bytes()

@@ -3,7 +3,7 @@
 import pytest
 
 from quiver.acks import Ack, Checkpoint, Floor, Register, SubscriberState
-from quiver.acks.checkpoint import encode_checkpoint
+from quiver.acks.copies import encode_copies
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, encode_header, encode_record
 from quiver.acks.replay import read_log
 from quiver.errors import CapacityError, ClosedError, InputError, PoisonedError, StorageError
@@ -124,7 +124,7 @@ def test_a_checkpoint_starts_the_log_afresh(disk):
     log = disk.filled()
     log.checkpoint(snapshot_at(3))
     assert log.file_bytes == HEADER_SIZE
-    assert log.checkpoint_bytes == len(encode_checkpoint(snapshot_at(3)))
+    assert log.checkpoint_bytes == len(encode_copies(snapshot_at(3)))
     log.append([ack(2)])
     log.close()
     replay = disk.replayed()

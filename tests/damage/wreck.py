@@ -188,8 +188,8 @@ class Yard:
 
     def _check_numbers(self, damage: Damage, outcome: _Outcome) -> None:
         least = self.sound.sent
-        if damage.kind == "active log":
-            # Entries at the very end take their numbers with them.
+        if damage.kind == "active log" and damage.is_cut:
+            # Entries that are cut off take their numbers with them.
             least -= sum(region.name == "entry" for region in self.at_stake(damage)[0])
         if outcome.next_wal_seq < least:
             raise Loss(f"{damage}: wal_seq {outcome.next_wal_seq} would be used twice")

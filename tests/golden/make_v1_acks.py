@@ -19,7 +19,7 @@ from quiver.acks import (
     SubscriberState,
     Unregister,
 )
-from quiver.acks.checkpoint import encode_checkpoint
+from quiver.acks.copies import encode_copies
 from quiver.acks.format import encode_header, encode_record
 
 FOLDER = Path(__file__).parent / "v1" / "acks"
@@ -64,7 +64,7 @@ def golden_log() -> bytes:
 def main() -> None:
     """Write both files."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    files = {"ack.log": golden_log(), "checkpoint": encode_checkpoint(CHECKPOINT)}
+    files = {"ack.log": golden_log(), "checkpoint": encode_copies(CHECKPOINT)}
     for name in files:
         if (FOLDER / name).exists():
             sys.exit(f"{FOLDER / name} is there already: a golden file is written once")

@@ -22,9 +22,14 @@ FRAME_MIN = ENTRY_OVERHEAD + HEAD.size
 WINDOW = 1 << 20
 
 
-def start(disk: MemoryDisk, **config: int) -> tuple[Log, list[int]]:
+def start(disk: MemoryDisk, covered_seq: int | None = None, **config: int) -> tuple[Log, list[int]]:
     replay = Replay(
-        disk, "wal", digest=DIGEST, entry_bytes_max=LIMIT, quarantine="quarantine", covered_seq=None
+        disk,
+        "wal",
+        digest=DIGEST,
+        entry_bytes_max=LIMIT,
+        quarantine="quarantine",
+        covered_seq=covered_seq,
     )
     found = [item.wal_seq for item, _ in replay]
     assert replay.damage == []
@@ -149,7 +154,7 @@ def test_without_holes_a_log_that_is_covered_whole_starts_a_new_file() -> None:
     log.append(bundle(3))
     log.sync_all()
     log.close()
-    assert start(disk)[1] == [3]
+    assert start(disk, covered_seq=2)[1] == [3]
 
 
 def test_without_holes_a_log_that_is_covered_in_part_keeps_its_file() -> None:

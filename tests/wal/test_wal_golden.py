@@ -25,6 +25,7 @@ def test_the_golden_log_reads_as_it_was_written(tmp_path: Path) -> None:
         "wal",
         digest=SlotTable.of(["events", "notes"]).digest(),
         entry_bytes_max=1 << 20,
+        covered_seq=40,
         quarantine="quarantine",
     )
     first, second = (bundle for bundle, _ in replay)

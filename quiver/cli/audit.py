@@ -17,6 +17,7 @@ from typing import Final, Literal
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_NAME
 from quiver.cli.inspect import (
     core_numbers,
+    jump,
     listing,
     load_segments,
     naming,
@@ -32,6 +33,7 @@ from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
 from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place
+from quiver.wal.format import HEADER_BYTES
 from quiver.wal.truncate import read_sidecar
 
 __all__ = ["Finding", "audit", "audited_bytes"]
@@ -115,9 +117,12 @@ def _audit_wal(
 
     newest = covered_place(catalog)
     digest = manifest.layout_digest if manifest is not None else None
+    first = None
     try:
         for state in survey_wal(disk, core, newest=newest, digest=digest, visit=decode):
             advance(state.file_bytes)
+            if first is None and (state.wal_seq_first is not None or state.damage):
+                first = state
             for error in state.damage:
                 is_covered = newest is not None and Place(state.generation, error.offset) < newest
                 aside = "; what was there should be in segments" if is_covered else ""
@@ -128,6 +133,25 @@ def _audit_wal(
         if not error.message.startswith(disk.locate(f"{folder}/{SIDECAR_NAME}")):
             yield _unreadable("wal", error)  # The sidecar comes below.
     yield from _audit_sidecar(disk, folder)
+    if first is not None and first.wal_seq_first is not None and not first.damage:
+        yield from _audit_beginning(disk, core, first.path, first.wal_seq_first)
+
+
+def _audit_beginning(disk: Disk, core: int, path: str, wal_seq: int) -> Iterator[Finding]:
+    """Check that the log begins with what no segment ever held.
+
+    What segments held is read behind the log: a writer says so before it gives the log back.
+    """
+    try:
+        catalog, _ = load_segments(disk, core)
+        acks = read_acks(disk, core, {info.segment_seq: info.bundle_count for info in catalog})
+    except VersionError:
+        return  # It is named elsewhere.
+    covered = max(acks.floor.next_wal_seq - 1, -1)
+    if catalog.covered_wal_seq is not None:
+        covered = max(covered, catalog.covered_wal_seq)
+    if wal_seq > covered + 1:
+        yield _damage("wal", jump(path, HEADER_BYTES, covered + 1, wal_seq))
 
 
 def _decode(bundle: EncodedBundle, manifest: StoreManifest | None) -> None:

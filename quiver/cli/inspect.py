@@ -22,7 +22,7 @@ from typing import Final
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File, LocalDisk, Stat
 from quiver.engine.core import core_folder
-from quiver.errors import DamageError, MissingError, StorageError, VersionError
+from quiver.errors import DamagedEntry, DamageError, MissingError, StorageError, VersionError
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, parse_segment_name, read_info
 from quiver.wal import ACTIVE_NAME
@@ -34,6 +34,7 @@ __all__ = [
     "WalFile",
     "WalState",
     "core_numbers",
+    "jump",
     "listing",
     "load_segments",
     "naming",
@@ -113,6 +114,8 @@ class WalState:
     file_bytes: int
     allocated_bytes: int
     bundle_count: int = 0
+    next_seq: int | None = None
+    """What the next file must go on with; None if nobody knows."""
     wal_seq_first: int | None = None
     wal_seq_last: int | None = None
     ingestion_ns_first: int | None = None
@@ -173,34 +176,67 @@ def survey_wal(
 ) -> Iterator[WalState]:
     """Walk all files of a log in order; ``visit`` sees each bundle and may raise DamageError."""
     last_seq = -1
+    next_seq: int | None = None
     with open_wal(disk, core, newest=newest) as files:
         for wal_file in files:
-            state = read_wal(disk, wal_file, last_seq=last_seq, digest=digest, visit=visit)
+            state = read_wal(
+                disk, wal_file, last_seq=last_seq, next_seq=next_seq, digest=digest, visit=visit
+            )
+            next_seq = state.next_seq
             if state.wal_seq_last is not None:
                 last_seq = state.wal_seq_last
             yield state
 
 
+def jump(path: str, offset: int, next_seq: int, found: int) -> DamageError:
+    """Say that bundles are missing although nothing is damaged where they should be."""
+    return DamagedEntry(
+        f"{found - next_seq} bundles are missing from the log",
+        path=path,
+        offset=offset,
+        expected=f"wal_seq {next_seq}",
+        found=found,
+    )
+
+
 def read_wal(
-    disk: Disk, wal_file: WalFile, *, last_seq: int, digest: bytes | None, visit: Visit | None
+    disk: Disk,
+    wal_file: WalFile,
+    *,
+    last_seq: int,
+    next_seq: int | None,
+    digest: bytes | None,
+    visit: Visit | None,
 ) -> WalState:
-    """Walk one file. Damage is what two walks agree on: the writer may reclaim under the first."""
-    state = _walk(disk, wal_file, last_seq=last_seq, digest=digest, visit=visit)
+    """Walk one file. Damage is what two walks agree on: the writer may reclaim under the first.
+
+    ``next_seq`` is what it must go on with, None if that is not known.
+    """
+    state = _walk(disk, wal_file, last_seq=last_seq, next_seq=next_seq, digest=digest, visit=visit)
     if state.damage:
         before = {(error.offset, error.message) for error in state.damage}
-        state = _walk(disk, wal_file, last_seq=last_seq, digest=digest, visit=visit)
+        state = _walk(
+            disk, wal_file, last_seq=last_seq, next_seq=next_seq, digest=digest, visit=visit
+        )
         state.damage = [e for e in state.damage if (e.offset, e.message) in before]
     return state
 
 
 def _walk(
-    disk: Disk, wal_file: WalFile, *, last_seq: int, digest: bytes | None, visit: Visit | None
+    disk: Disk,
+    wal_file: WalFile,
+    *,
+    last_seq: int,
+    next_seq: int | None,
+    digest: bytes | None,
+    visit: Visit | None,
 ) -> WalState:
     file = wal_file.file
     place = disk.locate(file.path)
     found = disk.stat(file.path)
     allocated = found.allocated if found else 0
     state = WalState(place, wal_file.generation, wal_file.is_active, file.size(), allocated)
+    state.next_seq = next_seq
     if digest is not None:
         with naming(place):
             error = decode_header(file.read(0, HEADER_BYTES), digest)
@@ -219,16 +255,22 @@ def _walk(
                 state.damage.append(item.damage.at(place))
             if item.frame.entry_type == BUNDLE:
                 _take_bundle(state, item, visit)
+            else:
+                state.next_seq = None  # Only a newer Quiver knows what it used up.
         elif isinstance(item, Tail) and item.is_torn and item.error is not None:
             state.torn, state.torn_bytes = item.error.at(place), item.end - item.offset
         elif item.error is not None:
             state.damage.append(item.error.at(place))
+            state.next_seq = None
     return state
 
 
 def _take_bundle(state: WalState, item: Entry, visit: Visit | None) -> None:
     bundle = decode_bundle(item.frame)
     state.bundle_count += 1
+    if state.next_seq is not None and bundle.wal_seq > state.next_seq:
+        state.damage.append(jump(state.path, item.offset, state.next_seq, bundle.wal_seq))
+    state.next_seq = bundle.wal_seq + 1
     if state.wal_seq_first is None:
         state.wal_seq_first, state.ingestion_ns_first = bundle.wal_seq, bundle.ingestion_ns
     state.wal_seq_last, state.ingestion_ns_last = bundle.wal_seq, bundle.ingestion_ns

@@ -142,9 +142,10 @@ def test_a_bundle_that_is_no_arrow_data_is_damage_though_its_checksum_is_right(r
     from quiver.wal.format import encode_bundle
 
     size = (store / ACTIVE).stat().st_size
-    bad = EncodedBundle(9, 0, (Payload(0, 0, bytes(32), 1, b"no arrow"),))
-    odd = EncodedBundle(10, 0, (Payload(7, 7, bytes(32), 1, b"x"),))
-    none = EncodedBundle(11, 0, ())
+    after = run("dump", store / ACTIVE, "--json").lines[-1]["wal_seq"] + 1
+    bad = EncodedBundle(after, 0, (Payload(0, 0, bytes(32), 1, b"no arrow"),))
+    odd = EncodedBundle(after + 1, 0, (Payload(7, 7, bytes(32), 1, b"x"),))
+    none = EncodedBundle(after + 2, 0, ())
     with (store / ACTIVE).open("ab") as file:
         for bundle in (bad, odd, none):
             file.write(encode_bundle(bundle))
@@ -159,6 +160,23 @@ def test_a_bundle_that_is_no_arrow_data_is_damage_though_its_checksum_is_right(r
         "7",
         True,
     ]
+
+
+def test_bundles_that_are_nowhere_are_told_as_recovery_does(run, store) -> None:
+    rotated = store / f"{ACTIVE}.1"
+    data = (store / ACTIVE).read_bytes()
+    starts = entry_offsets(data)
+    assert len(starts) >= 3
+    rotated.write_bytes(data[: starts[-2]])
+    (store / ACTIVE).write_bytes(data[:30] + data[starts[-1] :])
+    (found,) = findings(run, store)
+    assert (found["path"], found["offset"]) == (str(store / ACTIVE), 30)
+    assert "1 bundles are missing" in found["message"]
+    rotated.unlink()
+    (found,) = findings(run, store)
+    assert "are missing" in found["message"]
+    (told,) = run("finalize", store, "--json").document["cores"][0]["damage"]
+    assert (told["message"], told["offset"]) == (found["message"], found["offset"])
 
 
 def test_a_damaged_sidecar_is_named(run, store, kit) -> None:

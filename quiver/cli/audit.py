@@ -134,10 +134,10 @@ def _audit_wal(
             yield _unreadable("wal", error)  # The sidecar comes below.
     yield from _audit_sidecar(disk, folder)
     if first is not None and first.wal_seq_first is not None and not first.damage:
-        yield from _audit_beginning(disk, core, first.path, first.wal_seq_first)
+        yield from _audit_beginning(disk, core, path=first.path, wal_seq=first.wal_seq_first)
 
 
-def _audit_beginning(disk: Disk, core: int, path: str, wal_seq: int) -> Iterator[Finding]:
+def _audit_beginning(disk: Disk, core: int, *, path: str, wal_seq: int) -> Iterator[Finding]:
     """Check that the log begins with what no segment ever held.
 
     What segments held is read behind the log: a writer says so before it gives the log back.
@@ -151,7 +151,7 @@ def _audit_beginning(disk: Disk, core: int, path: str, wal_seq: int) -> Iterator
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
     if wal_seq > covered + 1:
-        yield _damage("wal", jump(path, HEADER_BYTES, covered + 1, wal_seq))
+        yield _damage("wal", jump(path, HEADER_BYTES, next_seq=covered + 1, found=wal_seq))
 
 
 def _decode(bundle: EncodedBundle, manifest: StoreManifest | None) -> None:

@@ -188,7 +188,7 @@ def survey_wal(
             yield state
 
 
-def jump(path: str, offset: int, next_seq: int, found: int) -> DamageError:
+def jump(path: str, offset: int, *, next_seq: int, found: int) -> DamageError:
     """Say that bundles are missing although nothing is damaged where they should be."""
     return DamagedEntry(
         f"{found - next_seq} bundles are missing from the log",
@@ -269,7 +269,8 @@ def _take_bundle(state: WalState, item: Entry, visit: Visit | None) -> None:
     bundle = decode_bundle(item.frame)
     state.bundle_count += 1
     if state.next_seq is not None and bundle.wal_seq > state.next_seq:
-        state.damage.append(jump(state.path, item.offset, state.next_seq, bundle.wal_seq))
+        error = jump(state.path, item.offset, next_seq=state.next_seq, found=bundle.wal_seq)
+        state.damage.append(error)
     state.next_seq = bundle.wal_seq + 1
     if state.wal_seq_first is None:
         state.wal_seq_first, state.ingestion_ns_first = bundle.wal_seq, bundle.ingestion_ns

@@ -113,8 +113,10 @@ def upkeep(life: Rehearsal) -> None:
     life.maintain()
     life.append(2, wait=False)
     life.maintain()
+    life.take("b", 1)
     life.unregister("b")
     life.take("a")
+    life.register("c")
     life.append(1)
     life.maintain()
     life.finalize()
@@ -128,6 +130,24 @@ def upkeep(life: Rehearsal) -> None:
     life.maintain()
 
 
+def go_on_after_refusals(life: Rehearsal) -> None:
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: life.append(3),
+        life.finalize,
+        lambda: life.append(1),
+        life.maintain,
+        lambda: life.append(4),
+        lambda: life.append(2, wait=False),
+        life.flush,
+        lambda: life.take("a", 2),
+        life.maintain,
+        life.finalize,
+        lambda: life.append(1),
+    )
+    for step in steps:
+        life.survive(step)
+
+
 LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "append and finalize": append_and_finalize,
     "rotate": rotate,
@@ -136,6 +156,7 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "close and reopen": close_and_reopen,
     "pipeline without waiting": pipeline_without_waiting,
     "upkeep": upkeep,
+    "go on after refusals": go_on_after_refusals,
 }
 
 

@@ -166,8 +166,7 @@ class QuiverSubject:
         now = _open(disk, life)
         if _state(now) != state:
             raise Loss(f"a second opening finds something else: {state}, then {_state(now)}")
-        if now.store.recovery.torn_tail is not None:
-            raise Loss(f"what one opening cut is there again: {now.store.recovery.torn_tail}")
+        _check_ends(now, disk)
         if isinstance(disk, MemoryDisk):
             now = _again(disk, now, life)
         now.store.finalize()
@@ -259,6 +258,17 @@ def _again(disk: MemoryDisk, now: Rehearsal, life: str) -> Rehearsal:
     if disk.tree.digest() != before:
         raise Loss("one more crash and opening leaves other bytes")
     return now
+
+
+def _check_ends(now: Rehearsal, disk: Disk) -> None:
+    """Look behind the last entry and the last record of a store that was opened before."""
+    torn = now.store.recovery.torn_tail
+    if torn is not None:
+        raise Loss(f"what one opening cut is there again: {torn}")
+    outcomes = disk.stat("core_0/acks/ack.log")
+    known = now.store.info().acks_bytes
+    if outcomes is None or outcomes.size != known:
+        raise Loss(f"ack.log is {outcomes}, and {known} bytes of it are known")
 
 
 def _open(disk: Disk, life: str) -> Rehearsal:

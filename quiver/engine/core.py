@@ -50,6 +50,8 @@ class RecoveryReport:
     """Bundles brought back from the WAL: they were in no segment yet."""
     skipped_bundles: int = 0
     """Bundles in the WAL that a segment held already."""
+    lost_wal_seqs: tuple[int, int] = (0, 0)
+    """Numbers, half-open, of which damage at the end of the log had some; given out never again."""
     torn_tail: DamageError | None = None
     """What a crash left behind the last entry; it was cut off."""
     damage: list[DamageError] = field(default_factory=list)

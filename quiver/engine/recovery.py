@@ -110,11 +110,13 @@ def _recover(
 ) -> Core:
     folder = core_folder(number)
     report = RecoveryReport()
+    # A killed writer may have renamed a file and not synced the folder: we see it, but a power cut
+    # would take it back. The manifest must not go once there are folders that speak of data, nor a
+    # segment once its part of the WAL is given away.
+    disk.sync_dir("")
     for name in ("segments", "acks", "wal"):
         disk.make_dir(f"{folder}/{name}")
-    # A killed writer may have renamed a segment and not synced the folder: we see it, but a power
-    # cut would take it back, after we gave its part of the WAL away.
-    for name in (f"{folder}/segments", folder, ""):
+    for name in (f"{folder}/segments", folder):
         disk.sync_dir(name)
     catalog, next_seq = _load_catalog(disk, folder, report)
     acks, floor, registry = open_outcomes(disk, folder, catalog=catalog, report=report)
@@ -199,6 +201,7 @@ def _replay(core: Core) -> None:
     core.log = replay.finish(core.config.wal)
     core.next_wal_seq = replay.last_seq + 1
     core.report.skipped_bundles = replay.skipped_bundles
+    core.report.lost_wal_seqs = replay.lost_seqs
     core.report.torn_tail = replay.torn
     core.report.damage += replay.damage
     core.metrics.add("quiver.recovery.replayed_bundles", core.report.replayed_bundles)

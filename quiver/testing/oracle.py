@@ -53,7 +53,7 @@ class Facts:
     left: frozenset[str]
     """Who must not be there any more."""
     done: frozenset[int]
-    """What every subscriber of some moment had acked by then, so that it may be gone."""
+    """What need not be there: every subscriber of some moment had acked it, or it never was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,8 @@ class _Known:
                 self.sent = max(self.sent, said["number"] + 1)
             case "acknowledged":
                 self.durable = max(self.durable, said["number"] + 1)
+            case "skipped":
+                self.done |= set(range(said["first"], said["end"]))
             case "finalized":
                 self.segment_seq = max(self.segment_seq, said["segment_seq"])
             case "registering" | "registered" | "leaving" | "left" | "acked" | "settled":

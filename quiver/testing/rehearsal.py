@@ -5,6 +5,7 @@ mark               what the store has promised from then on
 =================  ============================================================================
 ``sent``           nothing yet; the bundle of this number may be there or not
 ``acknowledged``   the bundle and all before it survive a power cut
+``skipped``        bundles ``first`` to below ``end`` are never there: damage took their numbers
 ``finalized``      this segment_seq was given out and is never given out again
 ``registering``    nothing yet; the subscriber may be there or not
 ``registered``     the subscriber gets every bundle that is not deleted yet, and all to come
@@ -89,6 +90,9 @@ class Rehearsal:
                 worker=False,
             )
         there = self.store.info().next_wal_seq
+        first, end = self.store.recovery.lost_wal_seqs
+        if first < end:
+            self.stage.mark("skipped", first=first, end=end)
         if there < self.durable:
             raise Loss(f"{self.durable} bundles were acknowledged, {there} are there")
         self.sent = there

@@ -29,6 +29,7 @@ from quiver.payload import EncodedBundle, Payload
 __all__ = [
     "BLOCK",
     "BUNDLE",
+    "BUNDLE_BYTES_MIN",
     "CHECKPOINT",
     "ENTRY_BYTES_MIN",
     "ENTRY_OVERHEAD",
@@ -62,6 +63,7 @@ VERSION: Final = 1
 HEADER_BYTES: Final = HEADER.size
 ENTRY_OVERHEAD: Final = LENGTH.size + CRC.size
 ENTRY_BYTES_MIN: Final = ENTRY_OVERHEAD + HEAD.size
+BUNDLE_BYTES_MIN: Final = ENTRY_BYTES_MIN + BLOCK.size
 
 BUNDLE: Final = 0
 CHECKPOINT: Final = 1

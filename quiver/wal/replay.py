@@ -18,7 +18,7 @@ from quiver.errors import DamagedEntry, DamageError
 from quiver.payload import EncodedBundle
 from quiver.wal.format import (
     BUNDLE,
-    ENTRY_BYTES_MIN,
+    BUNDLE_BYTES_MIN,
     HEADER_BYTES,
     Place,
     decode_bundle,
@@ -43,7 +43,8 @@ class Replay:
     only if the entry there shows that nothing before it can be missing from segments.
 
     ``last_seq``, once the iteration is over, is the highest sequence that is used up: entries that
-    are damaged beyond reading had one too.
+    are damaged beyond reading had one too. ``lost_seqs`` are the sequences, half-open, that nothing
+    but damage at the end of the log may have had.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Replay:
         self.damage: list[DamageError] = []
         self.torn: DamageError | None = None
         self.skipped_bundles = 0
+        self.lost_seqs = (0, 0)
         self.last_seq = -1 if covered_seq is None else covered_seq
         self._disk = disk
         self._folder = folder
@@ -179,7 +181,9 @@ class Replay:
                     yield bundle, Place(generation, end)
             finally:
                 file.close()
-        self.last_seq = max(self.last_seq, self._lost_seq)
+        if self._lost_seq > self.last_seq:
+            self.lost_seqs = (self.last_seq + 1, self._lost_seq + 1)
+            self.last_seq = self._lost_seq
 
     def _check_follows(self, file: File, bundle: EncodedBundle, end: int) -> None:
         """Report bundles that are nowhere although nothing is damaged where they should be."""
@@ -233,7 +237,7 @@ class Replay:
     def _set_entries_aside(self, file: File, generation: int, region: BadRegion) -> None:
         """Set a region aside in which entries were; their sequences are never given out again."""
         self._set_aside(file, generation, region)
-        most = max(1, (region.end - region.offset) // ENTRY_BYTES_MIN)
+        most = max(1, (region.end - region.offset) // BUNDLE_BYTES_MIN)
         self._lost_seq = max(self.last_seq, self._lost_seq) + most
         self._next_seq = None
 

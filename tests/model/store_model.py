@@ -116,14 +116,19 @@ class Model:
     def given_back(self, name: str, number: int) -> None:
         self.readers[name].held.discard(number)
 
-    def reopened(self, there: int, *, lossy: bool, torn: bool, most: int) -> None:
-        """Come back with numbers below ``there``; lossy: what was not durable may be lost."""
+    def reopened(self, there: int, *, lossy: bool, torn: bool, most: int, lost: range) -> None:
+        """Come back with numbers below ``there``; lossy: what was not durable may be lost.
+
+        ``lost`` are numbers that garbage at the end of the log took with it.
+        """
         least = self.durable if lossy else self.next
-        if not least <= there <= most:
-            raise Loss(f"{there} bundles are there, not {least} to {most}")
+        bundles = there if self.holes >= set(lost) else lost.start
+        if not least <= bundles <= most:
+            raise Loss(f"{bundles} bundles are there, not {least} to {most}")
         if torn:
             self.holes |= set(range(self.durable, there))
         self.holes -= set(range(there, self.next + 1))
+        self.holes |= set(lost)
         self.next = self.durable = there
         for reader in self.readers.values():
             reader.held = set()

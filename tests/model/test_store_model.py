@@ -102,7 +102,10 @@ class StoreMachine(RuleBasedStateMachine):
             raise Loss(f"damage where there is none: {self.store.recovery.damage}")
         info = self.store.info()
         most = self.model.next if most is None else most
-        self.model.reopened(info.next_wal_seq, lossy=lossy, torn=torn, most=most)
+        lost = range(*self.store.recovery.lost_wal_seqs)
+        if lost and not self.torn:
+            raise Loss(f"numbers {lost} are lost where nothing was torn")
+        self.model.reopened(info.next_wal_seq, lossy=lossy, torn=torn, most=most, lost=lost)
         for name in self.unsure_names:
             if name in info.subscribers:
                 self.model.register(name)

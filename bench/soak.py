@@ -47,6 +47,7 @@ def parts(images: int, cuts: int, mutants: int) -> list[Part]:
     """Give the programs of one soak."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--timeout", "86400"]
     crashtest = [sys.executable, "-m", "quiver.testing", "--seed", "11", "--json"]
+    crashtest += ["--nested", "100", "--nested-share", "1"]
     return [
         Part("images of crashes", [*crashtest, "--images", str(images)], {}),
         Part("real power cuts", [*pytest, "tests/power"], {"QUIVER_POWER_CUTS": str(cuts)}),

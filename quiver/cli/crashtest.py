@@ -61,6 +61,22 @@ __all__ = ["crashtest"]
     help="Crashes in a row: 2 cuts each recovery as well.",
 )
 @click.option(
+    "--nested",
+    metavar="N",
+    type=click.IntRange(1, COUNT_MAX),
+    default=8,
+    show_default=True,
+    help="Images of one recovery that is cut.",
+)
+@click.option(
+    "--nested-share",
+    metavar="X",
+    type=click.FloatRange(0, 1),
+    default=0.3,
+    show_default=True,
+    help="Of how many images the recovery is cut.",
+)
+@click.option(
     "--jobs",
     metavar="N",
     type=click.IntRange(1, 1024),
@@ -77,6 +93,8 @@ def crashtest(
     images: int,
     budget: int,
     depth: int,
+    nested: int,
+    nested_share: float,
     jobs: int | None,
     export: str | None,
     subject: str | None,
@@ -99,6 +117,8 @@ def crashtest(
         models=[known for known in MODELS if model in (known, "both")],
         images_per_life=budget,
         depth=depth,
+        nested_images=nested,
+        nested_share=nested_share,
     )
     begun = time.monotonic()
     with output.progress("judging", images, unit="images") as advance:

@@ -12,8 +12,8 @@ a kill                the image to which nothing was lost: one of those
 a cut in a recovery   each image of an image's recovery, to ``depth`` crashes in a row
 a kill, then a cut    a life that ends before an act, the same life led again on what it left in
                       memory, and a power cut during that
-a failing disk        one act refused, or all from one on: EIO, a full disk, half a write; what is
-                      left when the life is over, and what a power cut leaves of that
+a failing disk        one act refused, or all from one on: EIO, a full disk, half a write; what a
+                      power cut leaves from then on, and what is left when the life is over
 ====================  ==========================================================================
 """
 
@@ -179,7 +179,7 @@ class _Teller:
         self._chapter.faults += 1
         self._fault = f"act {number}, {error}, {'from then on' if sticky else 'once'}"
         disk = MemoryDisk()
-        disk.fail(number, error=error, sticky=sticky)
+        fault = disk.fail(number, error=error, sticky=sticky)
         try:
             self._subject.live(self._chapter.life, disk)
         except Killed:
@@ -188,7 +188,7 @@ class _Teller:
             self._sum.update(type(refusal).__name__.encode())
         except Loss as loss:
             return self._lose((), str(loss))
-        return self._cut_from(disk, 0)
+        return self._cut_from(disk, fault.point)  # Up to there it is the life without a fault.
 
     def _live_on(self, disk: MemoryDisk) -> bool:
         """Lead the life again where a kill ended it: what was written is there, durable or not."""

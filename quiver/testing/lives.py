@@ -141,9 +141,13 @@ def go_on_after_refusals(life: Rehearsal) -> None:
         lambda: life.append(4),
         lambda: life.append(2, wait=False),
         life.flush,
+        lambda: life.take("a", 1),
+        life.maintain,
         lambda: life.take("a", 2),
         life.maintain,
         life.finalize,
+        lambda: life.take("a"),
+        life.maintain,
         lambda: life.append(1),
     )
     for step in steps:

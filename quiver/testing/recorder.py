@@ -25,12 +25,16 @@ class Killed(BaseException):
 
 @dataclass(slots=True)
 class Fault:
-    """A planned failure; ``hits`` counts how often it struck."""
+    """A planned failure; ``hits`` counts how often it struck.
+
+    ``point`` is how many acts, syncs and marks there were in the history when it did so first.
+    """
 
     when: int | Callable[[Act], bool]
     error: FaultKind
     sticky: bool
     hits: int = 0
+    point: int = 0
 
     def strikes(self, index: int, op: Act) -> bool:
         """Whether it strikes this act, the ``index``-th one that was tried on the disk."""
@@ -143,6 +147,7 @@ class Recorder:
         index, self.act_count = self.act_count, self.act_count + 1
         for fault in self._faults:
             if fault.strikes(index, op):
+                fault.point = fault.point if fault.hits else len(self._ops)
                 fault.hits += 1
                 if fault.error == "kill":
                     raise Killed

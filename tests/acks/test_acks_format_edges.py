@@ -164,6 +164,27 @@ def test_a_long_name_goes_on_in_the_frames_behind_it():
     assert encode_record(Register(1, name, 7, 42, 2), 5) == b"".join(frames)
 
 
+@pytest.mark.parametrize(
+    "record",
+    [
+        ACK,
+        Dropped(1, 2, 3, 4, 5, DROPPED_AGE),
+        Nack(1, 2, 3, 4, 5, 6, 7, 8),
+        Register(1, "n" * 128, 3, 4, 5),
+        Unregister(1, 2),
+        Floor(1, 2, 3),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_frames_behind_the_first_say_nothing_but_more_of_its_body(record):
+    data = encode_record(record, 5)
+    first, *more = (decode_frame(data[at : at + 64]) for at in range(0, len(data), 64))
+    more = more or [dataclasses.replace(first, body=b"\xff" * 36)]
+    strange = {"kind": 255, "subscriber_id": U16, "reason": U16, "at_ns": -1}
+    frames = [dataclasses.replace(frame, **strange) for frame in more]
+    assert decode_record([first, *frames]) == record
+
+
 def test_every_field_of_a_frame_comes_back():
     values = 255, 254, 255, 255, U16, U16, U64, -(2**63)
     frame = decode_frame(sealed(struct.pack("<BBBBHHQq", *values) + b"b" * 36) + b"next frame")

@@ -33,6 +33,7 @@ def test_struct_sizes_are_those_of_the_format() -> None:
     sizes = (wal.HEADER.size, wal.HEAD.size, wal.BLOCK.size, wal.SIDECAR.size, wal.ENTRY_OVERHEAD)
     assert sizes == (30, 25, 42, 32, 8)
     assert len(entry(EncodedBundle(0, 0, ()))) == wal.ENTRY_BYTES_MIN == 33
+    assert len(entry(EncodedBundle(0, 0, (payload(0, b""),)))) == wal.BUNDLE_BYTES_MIN == 75
 
 
 def test_an_entry_is_laid_out_as_written_in_the_format() -> None:

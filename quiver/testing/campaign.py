@@ -153,12 +153,15 @@ class _Teller:
     def tell(self) -> Chapter:
         plan, chapter = self._plan, self._chapter
         disk = MemoryDisk()
-        self._subject.live(chapter.life, disk)
+        try:
+            self._subject.live(chapter.life, disk)
+        except Loss as loss:
+            self._lose((), f"without a crash: {loss}")
         images = chain.from_iterable(
             crash_images(disk.history, model=model, budget=plan.images_per_life, seed=plan.seed)
             for model in plan.models
         )
-        if self._visit_all(images):
+        if chapter.failure is None and self._visit_all(images):
             for number, error, sticky in some_faults(disk.act_count, plan):
                 if not self._fail(number, error, sticky=sticky):
                     break

@@ -154,6 +154,10 @@ def go_on_after_refusals(life: Rehearsal) -> None:
         life.survive(step)
 
 
+def begin(life: Rehearsal) -> None:
+    life.append()
+
+
 LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "append and finalize": append_and_finalize,
     "rotate": rotate,
@@ -163,6 +167,7 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "pipeline without waiting": pipeline_without_waiting,
     "upkeep": upkeep,
     "go on after refusals": go_on_after_refusals,
+    "begin": begin,
 }
 
 

@@ -21,6 +21,9 @@ __all__ = [
     "Config",
     "Durability",
     "LimitsConfig",
+    "Reclaim",
+    "RecoveryConfig",
+    "RecoveryPolicy",
     "RetentionConfig",
     "SegmentConfig",
     "SizeCapPolicy",
@@ -30,6 +33,8 @@ __all__ = [
 
 Durability = Literal["sync", "interval", "segment"]
 SizeCapPolicy = Literal["backpressure", "drop_oldest"]
+RecoveryPolicy = Literal["salvage", "strict"]
+Reclaim = Literal["punch", "copy"]
 
 _MIB: Final = 1 << 20
 _BYTES: Final = {"kind": "bytes"}
@@ -44,12 +49,16 @@ class WalConfig:
     ``durability``: ``sync`` returns from append after fdatasync; ``interval`` once the operating
     system has the bytes, which survives a kill but not a power cut younger than
     ``flush_interval``; ``segment`` writes no log, so what is not finalized dies with the process.
+    ``reclaim``: the part of the active file that segments hold is punched out of it, or what is
+    behind it copied to a new file; where no holes can be punched it is copied anyway.
+    A receipt that nobody waits on is durable after ``flush_interval`` with ``sync`` as well.
     """
 
     durability: Durability = "sync"
     max_size: int = field(default=512 * _MIB, metadata=_BYTES)
     rotate_size: int = field(default=64 * _MIB, metadata=_BYTES)
     max_chunks: int = field(default=10, metadata=_COUNT)
+    reclaim: Reclaim = "punch"
     reclaim_size: int = field(default=_MIB, metadata=_BYTES)
     flush_interval: int = field(default=25 * MILLISECOND, metadata=_DURATION)
 
@@ -91,6 +100,18 @@ class RetentionConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryConfig:
+    """What an opening does with damage.
+
+    ``salvage`` copies it to quarantine, reports it and goes on with all that is sound; ``strict``
+    refuses to open at the first damage it meets and leaves it as it is. What a crash leaves behind
+    is no damage.
+    """
+
+    policy: RecoveryPolicy = "salvage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsConfig:
     """The largest things that an append may bring, checked before anything is written.
 
@@ -126,6 +147,7 @@ class Config:
     subscriber: SubscriberConfig = field(default_factory=SubscriberConfig)
     acks: AcksConfig = field(default_factory=AcksConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
+    recovery: RecoveryConfig = field(default_factory=RecoveryConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
 
     def __post_init__(self) -> None:
@@ -193,7 +215,7 @@ def _value(knob: dataclasses.Field[Any], value: object, key: str) -> object:
 
 def _check(knob: dataclasses.Field[Any], value: object, key: str) -> None:
     if "kind" not in knob.metadata:
-        choices = get_args({"durability": Durability, "size_cap_policy": SizeCapPolicy}[knob.name])
+        choices = get_args(_CHOICES[knob.name])
         if value not in choices:
             raise ConfigError(f"{key}: {value!r} is none of {', '.join(choices)}")
         return
@@ -204,6 +226,12 @@ def _check(knob: dataclasses.Field[Any], value: object, key: str) -> None:
         raise ConfigError(f"{key}: must be {'above zero' if least else 'zero or more'}")
 
 
+_CHOICES: Final[dict[str, Any]] = {
+    "durability": Durability,
+    "size_cap_policy": SizeCapPolicy,
+    "policy": RecoveryPolicy,
+    "reclaim": Reclaim,
+}
 _PARSERS: Final[dict[str, Callable[[Any, str], int]]] = {
     "bytes": lambda value, key: parse_bytes(value, key=key),
     "duration": lambda value, key: parse_duration(value, key=key),

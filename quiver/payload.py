@@ -6,13 +6,12 @@ This module knows no Arrow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["EncodedBundle", "Payload"]
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """One slot of a bundle: a complete Arrow IPC stream that holds one batch."""
 
     slot_id: int
@@ -22,8 +21,7 @@ class Payload:
     data: bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedBundle:
+class EncodedBundle(NamedTuple):
     """One bundle: its place in the order of appends, when it came, its payloads by slot id."""
 
     wal_seq: int

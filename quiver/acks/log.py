@@ -59,14 +59,16 @@ class AckLog:
         self._failure: QuiverError | None = None
 
     @classmethod
-    def open(cls, disk: Disk, folder: str, quarantine: str) -> tuple[AckLog, Replay]:
+    def open(
+        cls, disk: Disk, folder: str, quarantine: str, *, strict: bool = False
+    ) -> tuple[AckLog, Replay]:
         """Open or make the log in ``folder``; damage goes to the folder ``quarantine``.
 
         The parents of both folders exist. When this returns, all that the replay says survives a
-        power cut. Damage is reported in it and never raised; VersionError and what the disk
-        refuses are.
+        power cut. Damage is reported in it, and raised only if the policy is ``strict``;
+        VersionError and what the disk refuses are raised.
         """
-        opened = open_folder(disk, folder, quarantine)
+        opened = open_folder(disk, folder, quarantine, strict=strict)
         log = cls(disk, folder, opened)
         try:
             log._cut()

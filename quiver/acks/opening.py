@@ -58,8 +58,11 @@ class Opened:
     end: int
 
 
-def open_folder(disk: Disk, folder: str, quarantine: str) -> Opened:
-    """Read and mend the folder; made if missing. Raises VersionError before it changes a file."""
+def open_folder(disk: Disk, folder: str, quarantine: str, *, strict: bool = False) -> Opened:
+    """Read and mend the folder; made if missing. Raises VersionError before it changes a file.
+
+    With ``strict`` damage is raised, also before a file is changed.
+    """
     _sweep(disk, folder)
     state_path = posixpath.join(folder, CHECKPOINT_NAME)
     log_path = posixpath.join(folder, LOG_NAME)
@@ -78,6 +81,9 @@ def open_folder(disk: Disk, folder: str, quarantine: str) -> Opened:
     base = content.base_seq or covered + 1
     gap = [_gap(disk.locate(state_path), covered, base)] if base > covered + 1 else []
 
+    damage = [*state_damage, *gap, *log_damage]
+    if strict and damage:
+        raise damage[0]
     if state_data is not None and state_damage:
         _set_aside(disk, quarantine, CHECKPOINT_NAME, data=state_data, damage=state_damage)
     if log_data is not None and log_damage:
@@ -94,7 +100,7 @@ def open_folder(disk: Disk, folder: str, quarantine: str) -> Opened:
         torn_bytes = len(log_data) - end
 
     records = [record for seq, record in content.entries if seq > covered]
-    replay = Replay(checkpoint, records, [*state_damage, *gap, *log_damage], torn_bytes)
+    replay = Replay(checkpoint, records, damage, torn_bytes)
     last = max(covered, content.last_seq, base - 1)
     return Opened(replay, base, last, end)
 

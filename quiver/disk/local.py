@@ -22,6 +22,7 @@ __all__ = ["LocalDisk"]
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _BLOCK = 512
 _WRITE_MAX = 1 << 30
+_NO_COPY = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 
 
 def refused(error: OSError, act: str, path: str) -> QuiverError:
@@ -81,6 +82,27 @@ class LocalFile:
                 rest = rest[written:]
         except OSError as error:
             raise refused(error, "write", self._place) from error
+
+    def copy_from(self, source: LocalFile, *, offset: int, length: int, at: int) -> int:
+        """Copy bytes of another file to ``at`` inside the system; give how many it did.
+
+        Fewer than ``length`` where the system cannot, or the source ends.
+        """
+        done = 0
+        copy = getattr(os, "copy_file_range", None)  # Linux has it.
+        while copy is not None and done < length:
+            try:
+                count = copy(
+                    source._descriptor, self._descriptor, length - done, offset + done, at + done
+                )
+            except OSError as error:
+                if error.errno in _NO_COPY:
+                    break
+                raise refused(error, "write", self._place) from error
+            if count == 0:
+                break
+            done += count
+        return done
 
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes, or grow it with zeros."""
@@ -305,6 +327,19 @@ class LocalDisk:
         except OSError as error:
             raise refused(error, "open the lock", self.locate(path)) from error
         return FolderLock(descriptor, self.locate(path), wait=wait)
+
+    def keep_out(self, path: str) -> Lock | None:
+        """Take a lock without a change to its file; None if there is none.
+
+        For whoever only reads, and needs that nobody writes meanwhile.
+        """
+        if self.stat(path) is None:
+            return None
+        try:
+            descriptor = self._open(path, os.O_RDONLY)
+        except OSError as error:
+            raise refused(error, "open the lock", self.locate(path)) from error
+        return FolderLock(descriptor, self.locate(path), wait=False, announced=False)
 
     def close(self) -> None:
         """Let go of the root; open files stay usable."""

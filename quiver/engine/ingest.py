@@ -13,6 +13,7 @@ from typing import Any
 from quiver.bundle import fingerprint, resolve_bundle
 from quiver.engine.core import Core
 from quiver.engine.space import make_room, reclaim
+from quiver.engine.unreadable import set_unreadable_aside
 from quiver.errors import CapacityError, InputError, QuiverError
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
@@ -78,7 +79,8 @@ def _append(core: Core, bundle: EncodedBundle) -> Place:
     try:
         place = core.log.append(bundle)
     except CapacityError:
-        if core.open_segment.bundle_count == 0 and core.covered_end <= core.log.truncated:
+        covered_end = core.log.locate(core.covered_end)
+        if core.open_segment.bundle_count == 0 and covered_end <= core.log.truncated:
             core.metrics.add("quiver.wal.throttled_appends")
             raise
         finalize(core)
@@ -134,8 +136,17 @@ def try_reclaim(core: Core) -> None:
         core.check()
 
 
-def write_open_segment(core: Core) -> SegmentInfo:
-    """Write the open segment as a file and register it; the WAL is left alone."""
+def write_open_segment(core: Core) -> SegmentInfo | None:
+    """Write the open segment as a file and register it; the WAL is left alone.
+
+    None if all that was in it was recovered and cannot be decoded; it is in quarantine then.
+    """
+    if core.unchecked:
+        last_seq = core.open_segment.bundles[-1].wal_seq
+        set_unreadable_aside(core)
+        if core.open_segment.bundle_count == 0:
+            _cover(core, last_seq)
+            return None
     label = SegmentLabel(
         segment_seq=core.next_segment_seq,
         store_id=core.manifest.store_id,
@@ -157,14 +168,20 @@ def write_open_segment(core: Core) -> SegmentInfo:
     return info
 
 
+def _cover(core: Core, last_seq: int) -> None:
+    """Note that nothing of the open segment is needed in the WAL any more."""
+    # Numbers that are used up and in no bundle are those of entries that recovery set aside.
+    core.covered_wal_seq = max(last_seq, core.next_wal_seq - 1)
+    core.covered_end = core.open_end
+
+
 def _register(core: Core, info: SegmentInfo) -> None:
     """Make a durable segment part of the store."""
     core.catalog.add(info)
     core.registry.add_segment(info.segment_seq, info.bundle_count)
     core.next_segment_seq = info.segment_seq + 1
-    core.covered_wal_seq = core.open_segment.bundles[-1].wal_seq
-    core.covered_end = core.open_end
+    _cover(core, core.open_segment.bundles[-1].wal_seq)
     core.open_segment = OpenSegment(core.config.segment)
     core.finalize_failure = None
     core.metrics.add("quiver.segment.finalized_segments")
-    core.changed.notify_all()
+    core.announce()

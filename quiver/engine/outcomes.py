@@ -29,11 +29,14 @@ __all__ = ["checkpoint", "open_outcomes"]
 
 
 def open_outcomes(
-    disk: Disk, folder: str, *, catalog: Catalog, report: RecoveryReport
+    disk: Disk, folder: str, *, catalog: Catalog, report: RecoveryReport, strict: bool
 ) -> tuple[AckLog, Floor, Registry]:
     """Open ack.log and bring every subscriber to where it was, over the segments that are there."""
-    _check_there(disk, folder, has_segments=len(catalog) > 0, report=report)
-    acks, replay = AckLog.open(disk, f"{folder}/acks", f"{folder}/quarantine")
+    missing = _missing(disk, folder, has_segments=len(catalog) > 0)
+    if missing is not None and strict:
+        raise missing
+    report.damage += [] if missing is None else [missing]
+    acks, replay = AckLog.open(disk, f"{folder}/acks", f"{folder}/quarantine", strict=strict)
     report.damage += replay.damage
     registry = Registry()
     start = replay.checkpoint or Checkpoint()
@@ -51,17 +54,16 @@ def open_outcomes(
     return acks, _above(floor, replay), registry
 
 
-def _check_there(disk: Disk, folder: str, *, has_segments: bool, report: RecoveryReport) -> None:
-    """Report an ack.log that is missing: it is made before the first bundle is taken."""
+def _missing(disk: Disk, folder: str, *, has_segments: bool) -> DamagedEntry | None:
+    """Tell of an ack.log that is missing: it is made before the first bundle is taken."""
     path = f"{folder}/acks/{LOG_NAME}"
     if disk.stat(path) is None and (has_segments or disk.stat(f"{folder}/wal/{ACTIVE_NAME}")):
-        report.damage.append(
-            DamagedEntry(
-                "ack.log is missing",
-                path=disk.locate(path),
-                hint="subscribers and what they acked are forgotten: each starts anew",
-            )
+        return DamagedEntry(
+            "ack.log is missing",
+            path=disk.locate(path),
+            hint="subscribers and what they acked are forgotten: each starts anew",
         )
+    return None
 
 
 def _above(floor: Floor, replay: AckReplay) -> Floor:

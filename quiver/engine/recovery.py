@@ -4,32 +4,62 @@ Order: lock, manifest, folders, leftovers, segments (footers only), ack.log, WAL
 segment, then appends. Every step may be interrupted by another crash and done again: nothing is
 deleted or cut before what it held is durable elsewhere, and bundles that a segment holds already
 are recognised by their wal_seq.
+
+Damage is set aside and reported; with the policy ``strict`` it is raised before anything is
+changed because of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from quiver.clock import Clock
 from quiver.config import HARD_LIMITS, Config
-from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary, save_bytes
+from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.ingest import try_reclaim, write_open_segment
 from quiver.engine.outcomes import open_outcomes
-from quiver.errors import CapacityError, DamagedEntry, DamageError, InputError
-from quiver.ipc import decode_stream
+from quiver.engine.unreadable import check_readable
+from quiver.errors import CapacityError, DamagedEntry, InputError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.metrics import Metrics
-from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, OpenSegment, parse_segment_name
 from quiver.slots import SlotTable
-from quiver.wal import Place, Replay, encoded_bytes
+from quiver.wal import Replay
 
-__all__ = ["open_core"]
+__all__ = ["RecoveryProgress", "open_core"]
+
+_PROGRESS_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryProgress:
+    """How far an opening is: bytes of the log read, of all that there are, and bundles found.
+
+    ``bundles`` counts those that are in no segment yet.
+    """
+
+    done_bytes: int
+    total_bytes: int
+    bundles: int
+
+
+Watch = Callable[[RecoveryProgress], None]
 
 
 def open_core(
-    disk: Disk, number: int, *, slots: SlotTable | None, config: Config, clock: Clock
+    disk: Disk,
+    number: int,
+    *,
+    slots: SlotTable | None,
+    config: Config,
+    clock: Clock,
+    watch: Watch | None = None,
 ) -> Core:
     """Lock, recover and give one core; ``slots`` creates the store if there is none.
+
+    ``watch`` is told how far it is, at each MiB of the log and at its end.
 
     Raises LockedError, VersionError, MissingError, DamageError; the lock is free again then.
     """
@@ -39,7 +69,14 @@ def open_core(
     held = disk.lock(f"{folder}/LOCK")
     try:
         manifest = _open_manifest(disk, folder, slots)
-        return _recover(disk, number, manifest, config=config, clock=clock, held=held)
+        core = _recover(disk, number, manifest, config=config, clock=clock, held=held)
+        try:
+            with core.lock:
+                _replay(core, watch)
+        except BaseException:
+            core.acks.close()
+            raise
+        return core
     except BaseException:
         held.release()
         raise
@@ -118,12 +155,15 @@ def _recover(
         disk.make_dir(f"{folder}/{name}")
     for name in (f"{folder}/segments", folder):
         disk.sync_dir(name)
-    catalog, next_seq = _load_catalog(disk, folder, report)
-    acks, floor, registry = open_outcomes(disk, folder, catalog=catalog, report=report)
+    strict = config.recovery.policy == "strict"
+    catalog, next_seq = _load_catalog(disk, folder, report, strict=strict)
+    acks, floor, registry = open_outcomes(
+        disk, folder, catalog=catalog, report=report, strict=strict
+    )
     covered = floor.next_wal_seq - 1
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
-    core = Core(
+    return Core(
         disk=disk,
         folder=folder,
         number=number,
@@ -142,16 +182,11 @@ def _recover(
         report=report,
         floor=floor,
     )
-    try:
-        with core.lock:
-            _replay(core)
-    except BaseException:
-        acks.close()
-        raise
-    return core
 
 
-def _load_catalog(disk: Disk, folder: str, report: RecoveryReport) -> tuple[Catalog, int]:
+def _load_catalog(
+    disk: Disk, folder: str, report: RecoveryReport, *, strict: bool
+) -> tuple[Catalog, int]:
     """List the segments, and give the first number that none ever had.
 
     One whose footer is damaged is moved to quarantine; the bundles of the newest come back from
@@ -166,6 +201,8 @@ def _load_catalog(disk: Disk, folder: str, report: RecoveryReport) -> tuple[Cata
         ):
             disk.unlink(f"{segments}/{entry.name}")
     catalog, damaged = Catalog.load(disk, segments)
+    if strict and damaged:
+        raise damaged[0][1]
     for info in catalog:
         next_seq = max(next_seq, info.segment_seq + 1)
     for path, error in damaged:
@@ -178,8 +215,10 @@ def _load_catalog(disk: Disk, folder: str, report: RecoveryReport) -> tuple[Cata
     return catalog, next_seq
 
 
-def _replay(core: Core) -> None:
+def _replay(core: Core, watch: Watch | None) -> None:
     """Bring back from the WAL what no segment holds, then open it for appends."""
+    strict = core.config.recovery.policy == "strict"
+    limits = core.config.limits.for_reading()
     replay = Replay(
         core.disk,
         core.path("wal"),
@@ -188,16 +227,25 @@ def _replay(core: Core) -> None:
         covered_seq=core.covered_wal_seq if core.covered_wal_seq >= 0 else None,
         hint=covered_place(core.catalog),
         quarantine=core.path("quarantine"),
+        strict=strict,
     )
+    told = 0
     for bundle, end in replay:
-        if not _is_readable(core, bundle, end):
-            continue
+        if watch is not None and replay.done_bytes - told >= _PROGRESS_BYTES:
+            told = replay.done_bytes
+            watch(RecoveryProgress(told, replay.total_bytes, core.report.replayed_bundles))
+        if strict:
+            check_readable(core, bundle, limits)
         now = core.clock.monotonic_ns()
         core.open_segment.add(bundle, now)
+        core.unchecked += not strict
         core.open_end = end
         core.report.replayed_bundles += 1
         if core.open_segment.due(now) is not None and core.finalize_failure is None:
             _finalize(core)
+    if watch is not None:
+        total = replay.total_bytes
+        watch(RecoveryProgress(total, total, core.report.replayed_bundles))
     core.log = replay.finish(core.config.wal)
     core.next_wal_seq = replay.last_seq + 1
     core.report.skipped_bundles = replay.skipped_bundles
@@ -206,10 +254,11 @@ def _replay(core: Core) -> None:
     core.report.damage += replay.damage
     core.metrics.add("quiver.recovery.replayed_bundles", core.report.replayed_bundles)
     core.metrics.add("quiver.damage.found", len(core.report.damage))
+    # What the log has is in the open segment, or covered, or set aside with its numbers used up.
+    core.open_end = core.log.end
     if core.open_segment.bundle_count == 0:
-        # What the log still has is covered, or set aside: its numbers are used up with it.
         core.covered_wal_seq = replay.last_seq
-        core.open_end = core.covered_end = core.log.end
+        core.covered_end = core.log.end
     try_reclaim(core)
 
 
@@ -223,37 +272,3 @@ def _finalize(core: Core) -> None:
     except CapacityError as error:
         core.check()
         core.finalize_failure = error
-
-
-def _is_readable(core: Core, bundle: EncodedBundle, end: Place) -> bool:
-    """Check that a recovered bundle can be decoded; one that cannot is set aside.
-
-    Its checksum was right, so this is another writer's fault or a hostile file, not bit rot.
-    """
-    limits = core.config.limits.for_reading()
-    try:
-        for payload in bundle.payloads:
-            if payload.slot_id not in core.manifest.slots:
-                raise DamagedEntry("a bundle has an unknown slot", found=payload.slot_id)
-            decode_stream(payload.data, rows=payload.row_count, limits=limits)
-        if not bundle.payloads:
-            raise DamagedEntry("a bundle has no slot")
-    except DamageError as error:
-        path = core.disk.locate(core.path("wal"))
-        named = DamagedEntry(
-            f"bundle {bundle.wal_seq} cannot be decoded: {error.message}",
-            path=path,
-            offset=end.offset - encoded_bytes(bundle),
-            expected=error.expected,
-            found=error.found,
-        )
-        save_bytes(
-            core.disk,
-            core.path("quarantine"),
-            f"bundle-{bundle.wal_seq}.bin",
-            data=[payload.data for payload in bundle.payloads],
-            error=named,
-        )
-        core.report.damage.append(named)
-        return False
-    return True

@@ -107,9 +107,10 @@ def reclaim(core: Core) -> None:
     The floor goes first: without the log, a damaged segment would be the only one to tell the last
     wal_seq.
     """
-    if core.covered_end > core.log.truncated:
+    covered_end = core.log.locate(core.covered_end)
+    if covered_end > core.log.truncated:
         _raise_floor(core)
-    core.log.truncate(core.covered_end)
+    core.log.truncate(covered_end)
 
 
 def _raise_floor(core: Core) -> None:

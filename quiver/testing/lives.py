@@ -29,6 +29,7 @@ _SECTIONS: Final[tuple[tuple[str, tuple[Mapping[str, Any], ...]], ...]] = (
         (
             TINY["wal"],
             {**TINY["wal"], "rotate_size": 100_000},
+            {**TINY["wal"], "rotate_size": 100_000, "reclaim": "copy"},
             {**TINY["wal"], "durability": "interval"},
             {**TINY["wal"], "durability": "segment"},
         ),
@@ -168,6 +169,10 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "upkeep": upkeep,
     "go on after refusals": go_on_after_refusals,
     "begin": begin,
+    "without holes": go_on_after_refusals,
+}
+_CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "without holes": {**TINY, "wal": {**TINY["wal"], "rotate_size": 100_000, "reclaim": "copy"}},
 }
 
 
@@ -175,7 +180,7 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
 def config_of(name: str) -> Config:
     """Give the configuration that a life is led under."""
     if name in LIVES:
-        return Config.of(TINY)
+        return Config.of(_CONFIGS.get(name, TINY))
     lot = random.Random(f"config {name}")
     return Config.of({**TINY, **{section: lot.choice(choices) for section, choices in _SECTIONS}})
 

@@ -18,8 +18,7 @@ checksum is 0 too, would be an endless row of valid entries.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -31,18 +30,22 @@ __all__ = [
     "BUNDLE",
     "BUNDLE_BYTES_MIN",
     "CHECKPOINT",
+    "CHECKPOINT_BODY",
     "ENTRY_BYTES_MIN",
     "ENTRY_OVERHEAD",
     "HEAD",
     "HEADER",
     "HEADER_BYTES",
+    "LENGTH",
     "SIDECAR",
     "Frame",
     "Place",
     "decode_bundle",
+    "decode_checkpoint",
     "decode_header",
     "decode_sidecar",
     "encode_bundle",
+    "encode_checkpoint",
     "encode_header",
     "encode_sidecar",
     "encoded_bytes",
@@ -68,18 +71,17 @@ BUNDLE_BYTES_MIN: Final = ENTRY_BYTES_MIN + BLOCK.size
 BUNDLE: Final = 0
 CHECKPOINT: Final = 1
 """Entry types. Whatever else stands there is skipped by its length."""
+CHECKPOINT_BODY: Final = struct.Struct("<QQ")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Place(NamedTuple):
     """A byte of the log that stays where it is when files rotate: which file, where in it."""
 
     generation: int
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One checked entry: it lies in ``[offset, end)`` of the buffer it was read from."""
 
     offset: int
@@ -89,6 +91,8 @@ class Frame:
     wal_seq: int
     slot_bitmap: int
     body: memoryview
+    blocks: tuple[int, ...] = ()
+    """Where each block of a bundle begins in the body."""
 
 
 def encode_header(digest: bytes) -> bytes:
@@ -151,6 +155,28 @@ def encode_bundle(bundle: EncodedBundle) -> bytes:
         checksum = crc32c(part, checksum)
     parts.append(CRC.pack(checksum))
     return b"".join(parts)
+
+
+def encode_checkpoint(wal_seq: int, truncated: Place) -> bytes:
+    """Write the entry that says: all up to ``wal_seq`` is before this place.
+
+    ``truncated`` is the first place of the log that was still needed when it was written.
+    """
+    body = HEAD.pack(CHECKPOINT, 0, wal_seq, 0)
+    body += CHECKPOINT_BODY.pack(truncated.generation, truncated.offset)
+    return LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body))
+
+
+def decode_checkpoint(frame: Frame) -> Place:
+    """Read the place in a checkpoint entry; its ``wal_seq`` is the frame's."""
+    if len(frame.body) < HEAD.size + CHECKPOINT_BODY.size:
+        raise DamagedEntry(
+            "a checkpoint entry is too short",
+            offset=frame.offset,
+            expected=HEAD.size + CHECKPOINT_BODY.size,
+            found=len(frame.body),
+        )
+    return Place(*CHECKPOINT_BODY.unpack_from(frame.body, HEAD.size))
 
 
 def frame_at(buffer: memoryview, offset: int, entry_bytes_max: int) -> Frame:
@@ -216,33 +242,30 @@ def _checked(buffer: memoryview, offset: int, length: int) -> Frame:
             found=f"{found:#010x}",
         )
     entry_type, ingestion_ns, wal_seq, bitmap = HEAD.unpack_from(body)
-    frame = Frame(
-        offset, offset + length + ENTRY_OVERHEAD, entry_type, ingestion_ns, wal_seq, bitmap, body
-    )
-    if entry_type == BUNDLE:
-        _block_offsets(frame)
-    return frame
+    end = offset + length + ENTRY_OVERHEAD
+    blocks = _block_offsets(body, bitmap, offset) if entry_type == BUNDLE else ()
+    return Frame(offset, end, entry_type, ingestion_ns, wal_seq, bitmap, body, blocks)
 
 
-def _block_offsets(frame: Frame) -> list[int]:
+def _block_offsets(body: memoryview, bitmap: int, offset: int) -> tuple[int, ...]:
     """Where each block starts in the body; raises DamagedEntry unless they fill it exactly."""
     offsets = []
-    end = HEAD.size
-    for _ in range(frame.slot_bitmap.bit_count()):
+    end, size = HEAD.size, len(body)
+    for _ in range(bitmap.bit_count()):
         offsets.append(end)
-        if end + BLOCK.size <= len(frame.body):
-            end += BLOCK.unpack_from(frame.body, end)[3]
+        if end + BLOCK.size <= size:
+            end += BLOCK.unpack_from(body, end)[3]
         end += BLOCK.size
-        if end > len(frame.body):
+        if end > size:
             break
-    if end != len(frame.body):
+    if end != size:
         raise DamagedEntry(
             "the blocks of an entry do not add up to its length",
-            offset=frame.offset,
-            expected=len(frame.body),
+            offset=offset,
+            expected=size,
             found=end,
         )
-    return offsets
+    return tuple(offsets)
 
 
 def decode_bundle(frame: Frame) -> EncodedBundle:
@@ -252,7 +275,7 @@ def decode_bundle(frame: Frame) -> EncodedBundle:
     """
     payloads = []
     bitmap = frame.slot_bitmap
-    for offset in _block_offsets(frame):
+    for offset in frame.blocks:
         slot_id = (bitmap & -bitmap).bit_length() - 1
         bitmap &= bitmap - 1
         type_id, fingerprint, rows, length = BLOCK.unpack_from(frame.body, offset)

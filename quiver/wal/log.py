@@ -6,24 +6,38 @@
     [.............][.............][......|.....]
         deleted whole once covered       ^ truncate place: what is before it is in segments
 
-A rotated file keeps the generation it was, so a name is never used twice and nothing shifts.
+A rotated file keeps the generation it was, so a name is never used twice and nothing shifts. A new
+file begins with a checkpoint entry: the last wal_seq before it, so that a replay can tell from its
+first bytes whether all before it is in segments.
+
+The covered prefix of the active file is given back by punching a hole. Where the file system cannot
+do that, what is behind the prefix is copied to a file of the next generation, which takes the name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from quiver.config import WalConfig
-from quiver.disk import FILE_MODE, TEMPORARY, Disk, remove
+from quiver.disk import FILE_MODE, TEMPORARY, Disk, File, remove
 from quiver.errors import CapacityError, QuiverError
 from quiver.payload import EncodedBundle
-from quiver.wal.format import HEADER_BYTES, Place, encode_bundle, encode_header
+from quiver.wal.format import (
+    HEADER_BYTES,
+    Place,
+    encode_bundle,
+    encode_checkpoint,
+    encode_header,
+)
 from quiver.wal.truncate import write_sidecar
 from quiver.wal.writer import Writer
 
 __all__ = ["ACTIVE_NAME", "Log", "RotatedFile", "create_active", "rotated_name"]
 
 ACTIVE_NAME = "quiver.wal"
+_MOVES_KEPT = 64
+"""An open segment is never older than that; a place that is says too little, never too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +53,44 @@ def rotated_name(generation: int) -> str:
     return f"{ACTIVE_NAME}.{generation}"
 
 
-def create_active(disk: Disk, folder: str, *, digest: bytes, generation: int) -> Writer:
-    """Make a new active file, durable with its name when this returns."""
-    _prepare(disk, folder, digest)
-    return _activate(disk, folder, generation)
+def create_active(
+    disk: Disk, folder: str, *, digest: bytes, generation: int, last_seq: int, truncated: Place
+) -> Writer:
+    """Make a new active file, durable with its name when this returns.
+
+    ``last_seq`` is the last sequence before it, -1 if there was none.
+    """
+    end = _prepare(disk, folder, _beginning(digest, last_seq, truncated))
+    return _activate(disk, folder, generation=generation, end=end)
 
 
-def _prepare(disk: Disk, folder: str, digest: bytes) -> None:
+def _beginning(digest: bytes, last_seq: int, truncated: Place) -> bytes:
+    head = encode_header(digest)
+    return head if last_seq < 0 else head + encode_checkpoint(last_seq, truncated)
+
+
+def _prepare(
+    disk: Disk, folder: str, head: bytes, *, tail: Callable[[File, int], int] | None = None
+) -> int:
+    """Make a file under a temporary name, durable, and give where it ends."""
     path = f"{folder}/{ACTIVE_NAME}{TEMPORARY}"
     if disk.stat(path) is not None:
         disk.unlink(path)
     file = disk.create(path, mode=FILE_MODE)
     try:
-        file.write(0, encode_header(digest))
+        file.write(0, head)
+        end = len(head) if tail is None else tail(file, len(head))
         file.sync()
+        return end
     finally:
         file.close()
 
 
-def _activate(disk: Disk, folder: str, generation: int) -> Writer:
+def _activate(disk: Disk, folder: str, *, generation: int, end: int) -> Writer:
     path = f"{folder}/{ACTIVE_NAME}"
     disk.rename(path + TEMPORARY, path)
     disk.sync_dir(folder)
-    return Writer(disk.open(path, writable=True), generation, HEADER_BYTES)
+    return Writer(disk.open(path, writable=True), generation, end)
 
 
 class Log:
@@ -77,6 +106,8 @@ class Log:
         writer: Writer,
         rotated: list[RotatedFile],
         truncated: Place,
+        last_seq: int,
+        first: int,
     ) -> None:
         """Take over what ``Replay.finish`` found; not for others."""
         self._disk = disk
@@ -86,7 +117,14 @@ class Log:
         self._writer = writer
         self._rotated = rotated
         self._truncated = truncated
-        self._punched = HEADER_BYTES
+        self._last_seq = last_seq
+        self._first = first
+        """Where the first entry of the active file is, behind its checkpoint."""
+        self._reclaimed = first
+        """Up to where the active file was given back."""
+        self._can_punch = config.reclaim == "punch"
+        self._moved: dict[int, int] = {}
+        """How far the entries of the last generations moved towards the start of the next one."""
 
     def append(self, bundle: EncodedBundle) -> Place:
         """Write a bundle and give the place behind it; not durable before ``sync``.
@@ -101,15 +139,17 @@ class Log:
                 f"the write-ahead log holds {self.live_bytes:,} bytes that are not in segments yet",
                 hint="wal.max_size is reached: finalize, or raise it",
             )
-        full = self._writer.end + len(entry) > self._config.rotate_size
-        if full and self._writer.end > HEADER_BYTES:
+        used = self._writer.end - self._first + HEADER_BYTES
+        if used + len(entry) > self._config.rotate_size and used > HEADER_BYTES:
             if self.file_count + 1 > self._config.max_chunks:
                 raise CapacityError(
                     f"the write-ahead log has {self.file_count} files",
                     hint="wal.max_chunks is reached: finalize, or raise it",
                 )
             self._rotate()
-        return self._writer.append(entry)
+        place = self._writer.append(entry)
+        self._last_seq = bundle.wal_seq
+        return place
 
     def sync(self, place: Place) -> None:
         """Return once everything before ``place`` survives a power cut; from any thread."""
@@ -125,7 +165,8 @@ class Log:
     def _rotate(self) -> None:
         """Retire the active file and begin the next; a full disk is noticed before any change."""
         old = self._writer
-        _prepare(self._disk, self._folder, self._digest)
+        head = _beginning(self._digest, self._last_seq, self._truncated)
+        end = _prepare(self._disk, self._folder, head)
         old.sync()
         try:
             self._disk.rename(
@@ -134,12 +175,14 @@ class Log:
             # Between the two renames: otherwise a power cut could keep the second and not the
             # first, and the new file would have replaced the old one.
             self._disk.sync_dir(self._folder)
-            self._writer = _activate(self._disk, self._folder, old.generation + 1)
+            self._writer = _activate(
+                self._disk, self._folder, generation=old.generation + 1, end=end
+            )
         except QuiverError as error:
             old.poison(error)
             raise
         self._rotated.append(RotatedFile(old.generation, old.end))
-        self._punched = HEADER_BYTES
+        self._first = self._reclaimed = end
         old.close()
 
     def truncate(self, place: Place) -> None:
@@ -147,6 +190,7 @@ class Log:
 
         The sidecar survives a power cut before the first byte is given back.
         """
+        place = self.locate(place)
         covered = [old for old in self._rotated if old.generation < place.generation]
         if place <= self._truncated and not covered:
             return
@@ -163,14 +207,53 @@ class Log:
             self._reclaim_prefix(place.offset)
 
     def _reclaim_prefix(self, offset: int) -> None:
-        """Give the covered prefix of the active file back: punch it, or start a new file."""
-        if offset - self._punched < self._config.reclaim_size:
+        """Give the covered prefix of the active file back: punch it, or do without it."""
+        if offset - self._reclaimed < self._config.reclaim_size:
             return
-        if self._writer.punch(HEADER_BYTES, offset):
-            self._punched = offset
+        if self._can_punch:
+            self._can_punch = self._writer.punch(HEADER_BYTES, offset)
+        if self._can_punch:
+            self._reclaimed = offset
         elif offset == self._writer.end:
             self._rotate()
             self.truncate(Place(self._writer.generation, HEADER_BYTES))
+        elif offset >= self._writer.end - offset:
+            # Copying less than is given back keeps the price of an append bounded.
+            self._rewrite(offset)
+
+    def _rewrite(self, offset: int) -> None:
+        """Go on with a file that has only what is behind ``offset``; no rotated files are left.
+
+        The sidecar goes to the beginning of the new generation before the new file takes the name:
+        a crash between leaves the old file under the new number, which replays as well.
+        """
+        old = self._writer
+        generation = old.generation + 1
+        head = encode_header(self._digest)
+
+        def tail(file: File, at: int) -> int:
+            return old.copy_tail(offset, file, at)
+
+        end = _prepare(self._disk, self._folder, head, tail=tail)
+        old.sync()  # Who waits for it in another thread must not meet a closed file.
+        write_sidecar(self._disk, self._folder, Place(generation, HEADER_BYTES))
+        try:
+            self._writer = _activate(self._disk, self._folder, generation=generation, end=end)
+        except QuiverError as error:
+            old.poison(error)
+            raise
+        self._truncated = Place(generation, HEADER_BYTES)
+        self._first = self._reclaimed = HEADER_BYTES
+        self._moved[old.generation] = offset - HEADER_BYTES
+        self._moved.pop(old.generation - _MOVES_KEPT, None)
+        old.close()
+
+    def locate(self, place: Place) -> Place:
+        """Give where a place is now: entries move when the file before them is rewritten."""
+        while place.generation in self._moved:
+            offset = max(place.offset - self._moved[place.generation], HEADER_BYTES)
+            place = Place(place.generation + 1, offset)
+        return place
 
     @property
     def fault(self) -> BaseException | None:
@@ -191,7 +274,7 @@ class Log:
     def live_bytes(self) -> int:
         """Bytes of entries that are not known to be in segments, whole rotated files included."""
         rotated = sum(old.file_bytes - HEADER_BYTES for old in self._rotated)
-        start = HEADER_BYTES
+        start = self._first
         if self._truncated.generation == self._writer.generation:
             start = max(start, self._truncated.offset)
         return rotated + self._writer.end - start

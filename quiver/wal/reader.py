@@ -8,8 +8,7 @@ where a crash ended the last append. ``walk`` says which, in order, and changes 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from quiver.wal.format import (
     ENTRY_OVERHEAD,
     HEAD,
     HEADER_BYTES,
+    LENGTH,
     Frame,
     frame_at,
     frame_with_damaged_length,
@@ -35,8 +35,7 @@ _CHECK_WORK: Final = 4
 """How many times the size of the file a search for the next entry may checksum."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A good entry in ``[offset, end)`` of the file; ``frame`` views a copy of its bytes."""
 
     offset: int
@@ -46,8 +45,7 @@ class Entry:
     """Set when the entry is good although its length field was not."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadRegion:
+class BadRegion(NamedTuple):
     """Bytes ``[offset, end)`` that are no entries although a writer finished with them."""
 
     offset: int
@@ -55,8 +53,7 @@ class BadRegion:
     error: DamageError
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(NamedTuple):
     """Where the entries of the file end; what lies in ``[offset, end)`` was never finished.
 
     ``error`` is None if nothing lies there. ``is_torn`` tells an unfinished append, which holds
@@ -93,6 +90,14 @@ class _Bytes:
 
     def frame(self, offset: int) -> Frame:
         """Check the entry at a file offset; raises as ``frame_at``, with file offsets."""
+        inside, ready = offset - self._start, len(self._view)
+        if 0 <= inside <= ready - ENTRY_OVERHEAD:
+            (length,) = LENGTH.unpack_from(self._view, inside)
+            if length <= self.limit and inside + length + ENTRY_OVERHEAD <= ready:
+                try:
+                    return frame_at(self._view, inside, self.limit)
+                except DamageError as error:
+                    raise error.at(self._file.path, base=self._start) from error
         view, inside = self.view(offset, ENTRY_OVERHEAD)
         length = int.from_bytes(view[inside : inside + 4], "little")
         if length <= self.limit:

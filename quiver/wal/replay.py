@@ -19,6 +19,7 @@ from quiver.payload import EncodedBundle
 from quiver.wal.format import (
     BUNDLE,
     BUNDLE_BYTES_MIN,
+    CHECKPOINT,
     HEADER_BYTES,
     Place,
     decode_bundle,
@@ -42,6 +43,8 @@ class Replay:
     to it are skipped. ``hint`` is the place that the newest segment covers. Places are believed
     only if the entry there shows that nothing before it can be missing from segments.
 
+    With ``strict`` the first damage is raised, and nothing is changed because of it.
+
     ``last_seq``, once the iteration is over, is the highest sequence that is used up: entries that
     are damaged beyond reading had one too. ``lost_seqs`` are the sequences, half-open, that nothing
     but damage at the end of the log may have had.
@@ -57,10 +60,12 @@ class Replay:
         covered_seq: int | None = None,
         hint: Place | None = None,
         quarantine: str,
+        strict: bool = False,
     ) -> None:
         self.damage: list[DamageError] = []
         self.torn: DamageError | None = None
         self.skipped_bundles = 0
+        self.done_bytes = 0
         self.lost_seqs = (0, 0)
         self.last_seq = -1 if covered_seq is None else covered_seq
         self._disk = disk
@@ -69,13 +74,14 @@ class Replay:
         self._limit = entry_bytes_max
         self._covered = covered_seq
         self._quarantine = quarantine
+        self._strict = strict
         disk.make_dir(folder)
         # What a killed writer renamed is visible and perhaps not durable; appends will rely on it.
         disk.sync_dir(folder)
         self._remove_leftovers()
         sidecar, damage = read_sidecar(disk, folder)
         if damage is not None:
-            self.damage.append(damage)
+            self._report(damage)
         self._generations, self._active = self._list_files(sidecar, hint)
         if not self._generations and disk.stat(self._path(self._active)) is None:
             there_was_one = (sidecar, damage, hint, covered_seq) != (None, None, None, None)
@@ -117,7 +123,7 @@ class Replay:
         if there_was_one:
             path = self._disk.locate(self._path(self._active))
             hint = "bundles that were in no segment yet are gone with it"
-            self.damage.append(DamagedEntry("the log is missing", path=path, hint=hint))
+            self._report(DamagedEntry("the log is missing", path=path, hint=hint))
             self._active += 1
 
     def _remove_leftovers(self) -> None:
@@ -143,24 +149,34 @@ class Replay:
         return f"{self._folder}/{name}"
 
     def _find_start(self, hints: list[Place]) -> Place:
-        """Take the furthest place before which every entry is known to be in a segment."""
-        for place in sorted(hints, reverse=True):
-            if self._covered is None or self._disk.stat(self._path(place.generation)) is None:
-                continue
-            if place.generation not in (*self._generations, self._active):
-                continue
-            file = self._disk.open(self._path(place.generation))
-            try:
-                frame = first_entry(file, place.offset, self._limit)
-            finally:
-                file.close()
-            if frame is not None and frame.wal_seq <= self._covered + 1:
+        """Take the furthest place before which every entry is known to be in a segment.
+
+        The beginning of each file is tried as well: its checkpoint, or first bundle, tells.
+        """
+        generations = (*self._generations, self._active)
+        heads = [Place(generation, HEADER_BYTES) for generation in generations]
+        for place in sorted({*hints, *heads}, reverse=True):
+            if place.generation in generations and self._is_covered_before(place):
                 return place
         return Place(0, HEADER_BYTES)
+
+    def _is_covered_before(self, place: Place) -> bool:
+        if self._covered is None or self._disk.stat(self._path(place.generation)) is None:
+            return False
+        file = self._disk.open(self._path(place.generation))
+        try:
+            frame = first_entry(file, place.offset, self._limit)
+        finally:
+            file.close()
+        if frame is None or frame.entry_type not in (BUNDLE, CHECKPOINT):
+            return False
+        last_before = frame.wal_seq - (frame.entry_type == BUNDLE)
+        return last_before <= self._covered
 
     def __iter__(self) -> Iterator[tuple[EncodedBundle, Place]]:
         """Give each bundle above ``covered_seq`` with the place behind it; payloads are views."""
         last_seq = -1
+        covered = -1 if self._covered is None else self._covered
         for generation in (*self._generations, self._active):
             path = self._path(generation)
             if generation < self._start.generation or self._disk.stat(path) is None:
@@ -171,35 +187,58 @@ class Replay:
                 start = HEADER_BYTES
                 if generation == self._start.generation:
                     start = self._start.offset
+                before = self.done_bytes - start
                 for bundle, end in self._walk(file, generation, start=start, last_seq=last_seq):
+                    self.done_bytes = before + end
                     last_seq = bundle.wal_seq
-                    self._check_follows(file, bundle, end)
-                    self.last_seq = max(self.last_seq, last_seq)
-                    if self._covered is not None and last_seq <= self._covered:
+                    if last_seq != self._next_seq:
+                        self._check_follows(file, end - encoded_bytes(bundle), last_seq)
+                    self._use_up(last_seq)
+                    if last_seq <= covered:
                         self.skipped_bundles += 1
-                        continue
-                    yield bundle, Place(generation, end)
+                    else:
+                        yield bundle, Place(generation, end)
             finally:
                 file.close()
         if self._lost_seq > self.last_seq:
             self.lost_seqs = (self.last_seq + 1, self._lost_seq + 1)
             self.last_seq = self._lost_seq
 
-    def _check_follows(self, file: File, bundle: EncodedBundle, end: int) -> None:
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the log that are to be read; ``done_bytes`` of them were, holes included."""
+        total = 0
+        for generation in (*self._generations, self._active):
+            found = self._disk.stat(self._path(generation))
+            if found is not None and generation >= self._start.generation:
+                is_first = generation == self._start.generation
+                total += found.size - (self._start.offset if is_first else HEADER_BYTES)
+        return max(total, 0)
+
+    def _check_follows(self, file: File, offset: int, wal_seq: int) -> None:
         """Report bundles that are nowhere although nothing is damaged where they should be."""
-        if self._next_seq is not None and bundle.wal_seq > self._next_seq:
-            self.damage.append(
+        if self._next_seq is not None and wal_seq > self._next_seq:
+            self._report(
                 DamagedEntry(
-                    f"{bundle.wal_seq - self._next_seq} bundles are missing from the log",
+                    f"{wal_seq - self._next_seq} bundles are missing from the log",
                     path=self._disk.locate(file.path),
-                    offset=end - encoded_bytes(bundle),
+                    offset=offset,
                     expected=f"wal_seq {self._next_seq}",
-                    found=bundle.wal_seq,
+                    found=wal_seq,
                     hint="a file of the log before this place is gone, or ends too early",
                 )
             )
-        self._next_seq = max(self.last_seq, bundle.wal_seq) + 1
+
+    def _use_up(self, wal_seq: int) -> None:
+        self.last_seq = max(self.last_seq, wal_seq)
+        self._next_seq = self.last_seq + 1
         self._lost_seq = -1
+
+    def _report(self, error: DamageError) -> None:
+        """Take note of damage, or refuse it if that is the policy."""
+        if self._strict:
+            raise error
+        self.damage.append(error)
 
     def _check_header(self, file: File, generation: int) -> None:
         error = decode_header(file.read(0, HEADER_BYTES), self._digest)
@@ -218,9 +257,12 @@ class Replay:
         for item in items:
             if isinstance(item, Entry):
                 if item.damage is not None:
-                    self.damage.append(item.damage.at(self._disk.locate(file.path)))
+                    self._report(item.damage.at(self._disk.locate(file.path)))
                 if item.frame.entry_type == BUNDLE:
                     yield decode_bundle(item.frame), item.end
+                elif item.frame.entry_type == CHECKPOINT:
+                    self._check_follows(file, item.offset, item.frame.wal_seq + 1)
+                    self._use_up(item.frame.wal_seq)
                 else:
                     self._next_seq = None  # Only a newer Quiver knows what it used up.
             elif isinstance(item, BadRegion):
@@ -244,6 +286,7 @@ class Replay:
     def _set_aside(self, file: File, generation: int, region: BadRegion) -> None:
         """Copy a region to quarantine, if there is anything in it, and report it."""
         error = region.error.at(self._disk.locate(file.path))
+        self._report(error)
         if region.end > region.offset:
             copy_range(
                 self._disk,
@@ -254,7 +297,6 @@ class Replay:
                 end=region.end,
                 error=error,
             )
-        self.damage.append(error)
 
     def finish(self, config: WalConfig) -> Log:
         """Cut what was never finished, open the active file and give the log, ready to append."""
@@ -264,23 +306,35 @@ class Replay:
         for generation in self._generations:
             found = self._disk.stat(self._path(generation))
             rotated.append(RotatedFile(generation, found.size if found else 0))
+        writer = self._open_active(rotated)
         return Log(
             self._disk,
             self._folder,
             digest=self._digest,
             config=config,
-            writer=self._open_active(rotated),
+            writer=writer,
             rotated=rotated,
             truncated=self._start,
+            last_seq=self.last_seq,
+            first=self._first_of_active(),
         )
+
+    def _first_of_active(self) -> int:
+        """Where the first entry of the active file is, or would be, behind its checkpoint."""
+        file = self._disk.open(f"{self._folder}/{ACTIVE_NAME}")
+        try:
+            frame = first_entry(file, HEADER_BYTES, self._limit)
+        finally:
+            file.close()
+        if frame is None or frame.entry_type != CHECKPOINT:
+            return HEADER_BYTES
+        return HEADER_BYTES + frame.end - frame.offset
 
     def _open_active(self, rotated: list[RotatedFile]) -> Writer:
         path = self._path(self._active)
         tail = self._tail
         if tail is None:
-            return create_active(
-                self._disk, self._folder, digest=self._digest, generation=self._active
-            )
+            return self._create_active(self._active)
         file = self._disk.open(path, writable=True)
         end = max(tail.offset, HEADER_BYTES)
         if tail.is_torn:
@@ -296,7 +350,15 @@ class Replay:
             self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")
             self._disk.sync_dir(self._folder)
             rotated.append(RotatedFile(self._active, size))
-            return create_active(
-                self._disk, self._folder, digest=self._digest, generation=self._active + 1
-            )
+            return self._create_active(self._active + 1)
         return Writer(file, self._active, end)
+
+    def _create_active(self, generation: int) -> Writer:
+        return create_active(
+            self._disk,
+            self._folder,
+            digest=self._digest,
+            generation=generation,
+            last_seq=self.last_seq,
+            truncated=self._start,
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 
-from quiver.disk import File
+from quiver.disk import File, copy_bytes
 from quiver.errors import PoisonedError, QuiverError
 from quiver.wal.format import Place
 
@@ -70,6 +70,11 @@ class Writer:
                 raise
             self._synced = reached
             self.sync_count += 1
+
+    def copy_tail(self, offset: int, target: File, at: int) -> int:
+        """Copy all entries from ``offset`` on to ``at`` in another file; give where they end."""
+        copy_bytes(self._file, target, offset=offset, length=self.end - offset, at=at)
+        return at + self.end - offset
 
     def punch(self, start: int, end: int) -> bool:
         """Give bytes ``[start, end)`` back to the disk; False if it cannot do that."""

@@ -161,11 +161,29 @@ def test_an_entry_that_cannot_be_decoded_costs_only_itself(
     with wal(path).open("ab") as file:
         file.write(entry + encode_bundle_of(3))
     store = opener()
+    store.finalize()
     assert [type(error) for error in store.recovery.damage] == [quiver.DamagedEntry]
     assert "bundle 2" in str(store.recovery.damage[0])
     assert quarantine(path) == ["bundle-2.bin", "bundle-2.bin.json"]
-    store.finalize()
+    assert store.recovery.replayed_bundles == 3
     assert numbers(store) == [0, 1, 3]
+
+
+def test_a_log_of_nothing_but_what_cannot_be_decoded_becomes_no_segment(opener, path: Path) -> None:
+    store = opener()
+    abandon(store)
+    with wal(path).open("ab") as file:
+        file.write(alien(0, b"no arrow at all") + alien(1, b"nor this"))
+    for _ in range(2):
+        store = opener()
+        assert store.finalize() is None
+        assert store.info().segments == 0
+        assert store.info().next_wal_seq == 2
+        abandon(store)
+    assert len(quarantine(path)) == 4
+    store = opener()
+    assert store.recovery.replayed_bundles == 0
+    assert store.append(bundle(2)) == 2
 
 
 def encode_bundle_of(number: int) -> bytes:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import faulthandler
 import os
 import random
@@ -171,7 +170,7 @@ def test_the_guard_sees_how_a_child_ends(act, wanted: str, tmp_path: Path) -> No
 def wrong_place(decode: Callable) -> Callable:
     def act(data: bytes):
         place = decode(data)
-        return dataclasses.replace(place, offset=place.offset + 1)
+        return place._replace(offset=place.offset + 1)
 
     return act
 

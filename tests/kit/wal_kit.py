@@ -9,10 +9,12 @@ from quiver.config import WalConfig
 from quiver.disk import LocalDisk
 from quiver.payload import EncodedBundle, Payload
 from quiver.wal import Log, Place, Replay, encoded_bytes
-from quiver.wal.format import HEADER_BYTES
+from quiver.wal.format import HEADER_BYTES, encode_checkpoint
 
 DIGEST = b"layout of a test"
 LIMIT = 1 << 20
+CHECKPOINT_BYTES = len(encode_checkpoint(0, Place(0, 0)))
+"""With which every file but the first begins, behind its header."""
 SIZE = encoded_bytes(EncodedBundle(0, 0, (Payload(0, 0, bytes(32), 1, bytes(100)),)))
 
 Damage = Callable[[bytearray], None]
@@ -91,5 +93,6 @@ def append(extra: bytes) -> Damage:
     return act
 
 
-def start_of(seq: int) -> int:
-    return HEADER_BYTES + seq * SIZE
+def start_of(seq: int, *, later: bool = False) -> int:
+    """Where the entry of this index begins in the first file, or in a ``later`` one."""
+    return HEADER_BYTES + later * CHECKPOINT_BYTES + seq * SIZE

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
-from wal_kit import DIGEST, LIMIT, SIZE, Folder, append, bundle, start_of
+from wal_kit import CHECKPOINT_BYTES, DIGEST, LIMIT, SIZE, Folder, append, bundle, start_of
 
 from quiver.config import WalConfig
 from quiver.disk.local import LocalFile
-from quiver.errors import CapacityError, DamagedEntry, PoisonedError, StorageError, TornEntry
+from quiver.errors import (
+    CapacityError,
+    DamagedEntry,
+    PoisonedError,
+    QuiverError,
+    StorageError,
+    TornEntry,
+)
 from quiver.testing import MemoryDisk
 from quiver.testing.acts import Sync, Truncate, Unlink, Write
-from quiver.testing.recorder import Killed
+from quiver.testing.recorder import FaultKind, Killed
 from quiver.wal import Log, Place, Replay
 from quiver.wal.format import ENTRY_OVERHEAD, HEAD, HEADER_BYTES, encode_bundle, encode_sidecar
 from quiver.wal.reader import BadRegion, Entry, Tail, walk
@@ -148,23 +156,78 @@ def test_without_holes_a_log_that_is_covered_whole_starts_a_new_file() -> None:
         end = log.append(bundle(seq))
     log.truncate(end)
     assert names(disk) == ["quiver.wal", "truncate.offset"]
-    assert log.end == log.truncated == Place(2, HEADER_BYTES)
+    assert log.truncated == Place(2, HEADER_BYTES)
+    assert log.end == Place(2, HEADER_BYTES + CHECKPOINT_BYTES)
     assert log.live_bytes == 0
-    assert disk.stat("wal/quiver.wal").size == HEADER_BYTES
+    assert disk.stat("wal/quiver.wal").size == HEADER_BYTES + CHECKPOINT_BYTES
     log.append(bundle(3))
     log.sync_all()
     log.close()
     assert start(disk, covered_seq=2)[1] == [3]
 
 
-def test_without_holes_a_log_that_is_covered_in_part_keeps_its_file() -> None:
+def test_without_holes_a_file_that_is_covered_for_the_lesser_part_is_kept() -> None:
     disk = MemoryDisk(punch_supported=False)
     log, _ = start(disk, reclaim_size=1)
     places = [log.append(bundle(seq)) for seq in range(3)]
-    log.truncate(places[1])
-    assert log.truncated == places[1]
-    assert (log.end, log.live_bytes) == (places[2], SIZE)
+    log.truncate(places[0])
+    assert log.truncated == places[0]
+    assert (log.end, log.live_bytes) == (places[2], 2 * SIZE)
     assert not any(isinstance(op, Unlink) for op in disk.history.ops)
+
+
+def test_without_holes_what_is_behind_a_covered_prefix_moves_to_a_file_of_its_own() -> None:
+    disk = MemoryDisk(punch_supported=False)
+    log, _ = start(disk, reclaim_size=1)
+    places = [log.append(bundle(seq)) for seq in range(5)]
+    log.truncate(places[2])
+    assert names(disk) == ["quiver.wal", "truncate.offset"]
+    assert disk.stat("wal/quiver.wal").size == HEADER_BYTES + 2 * SIZE
+    assert log.truncated == Place(2, HEADER_BYTES)
+    assert (log.end, log.live_bytes) == (log.locate(places[4]), 2 * SIZE)
+    log.append(bundle(5))
+    log.truncate(places[3])
+    assert log.truncated == log.locate(places[3]) == Place(2, HEADER_BYTES + SIZE)
+    log.truncate(places[4])
+    assert log.truncated == log.locate(places[4]) == Place(3, HEADER_BYTES)
+    log.sync(places[4])
+    log.sync_all()
+    log.close()
+    assert start(disk, covered_seq=4)[1] == [5]
+
+
+def test_holes_are_asked_for_once_if_there_are_none() -> None:
+    disk = MemoryDisk(punch_supported=False)
+    log, _ = start(disk, reclaim_size=1)
+    asked = []
+    writer = log._writer
+    writer.punch = lambda start, end: asked.append((start, end)) is not None  # type: ignore[method-assign]
+    places = [log.append(bundle(seq)) for seq in range(9)]
+    log.truncate(places[0])
+    log.truncate(places[1])
+    assert len(asked) == 1
+    assert log.truncated == places[1]
+
+
+@pytest.mark.parametrize("act", range(12))
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "kill"])
+def test_a_rewrite_that_fails_anywhere_loses_nothing(act: int, error: FaultKind) -> None:
+    disk = MemoryDisk(punch_supported=False)
+    log, _ = start(disk, reclaim_size=1)
+    places = [log.append(bundle(seq)) for seq in range(5)]
+    log.sync_all()
+    disk.fail(disk.act_count + act, error=error, sticky=False)
+    with contextlib.suppress(QuiverError, Killed):
+        log.truncate(places[2])
+    disk.heal()
+    if log.fault is None and error != "kill":
+        log.append(bundle(5))
+        log.sync_all()
+    log.close()
+    log, found = start(disk, covered_seq=2)
+    assert found[:2] == [3, 4]
+    assert found[2:] in ([], [5])
+    assert [name for name in names(disk) if name.startswith("quiver.wal")] == ["quiver.wal"]
 
 
 def test_a_file_that_grew_and_was_never_filled_has_a_torn_tail() -> None:
@@ -228,7 +291,7 @@ def test_a_folder_with_the_name_of_the_file_that_the_sidecar_means_is_passed_ove
     (place.root / "wal/truncate.offset").write_bytes(encode_sidecar(Place(7, HEADER_BYTES)))
     log, found = place.open(covered=0)
     assert found == [1, 2, 3]
-    assert (log.end.generation, log.truncated) == (2, Place(0, HEADER_BYTES))
+    assert (log.end.generation, log.truncated) == (2, Place(1, HEADER_BYTES))
     log.close()
 
 

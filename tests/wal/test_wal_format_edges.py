@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 
 import pytest
@@ -40,7 +39,7 @@ def mislaid(data: bytes, length: int = 0xFFFF_FFFF) -> memoryview:
     "value", [wal.Place(1, 2), wal.frame_at(memoryview(EMPTY), 0, LIMIT)], ids=["place", "frame"]
 )
 def test_values_neither_change_nor_gain_fields(value) -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         value.offset = 3
     assert not hasattr(value, "__dict__")
 
@@ -163,7 +162,7 @@ def test_every_field_of_a_block_holds_its_greatest_value() -> None:
     payload = Payload(63, 0xFFFF, b"\xff" * 32, 0xFFFF_FFFF, b"")
     data = wal.encode_bundle(EncodedBundle(0, 0, (payload,)))
     [back] = wal.decode_bundle(wal.frame_at(memoryview(data), 0, LIMIT)).payloads
-    assert back == dataclasses.replace(payload, data=back.data)
+    assert back == payload._replace(data=back.data)
 
 
 def test_a_header_that_is_short_or_damaged_says_what_is_there() -> None:

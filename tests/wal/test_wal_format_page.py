@@ -13,7 +13,7 @@ CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q"}
 
 
 def test_the_tables_of_the_page_are_the_structs_of_the_code() -> None:
-    found = dict.fromkeys(("HEADER", "HEAD", "BLOCK", "SIDECAR"), "")
+    found = dict.fromkeys(("HEADER", "HEAD", "BLOCK", "CHECKPOINT_BODY", "SIDECAR"), "")
     for name in found:
         table = re.search(rf"\(`{name}`\)\n\n(.*?)\n\n", PAGE, re.DOTALL)
         assert table is not None

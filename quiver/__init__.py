@@ -36,12 +36,14 @@ from quiver.errors import (
     SubscriberError,
     TornEntry,
     VersionError,
+    WaitTimeoutError,
 )
 
 if TYPE_CHECKING:
+    from quiver import aio
     from quiver.bundle import RecordBundle
     from quiver.config import Config
-    from quiver.engine import Store, open  # noqa: A004
+    from quiver.engine import Receipt, Store, open  # noqa: A004
     from quiver.scan import Scan, scan
     from quiver.slots import Slot, SlotTable
 
@@ -59,6 +61,7 @@ __all__ = [
     "MissingError",
     "PoisonedError",
     "QuiverError",
+    "Receipt",
     "RecordBundle",
     "Scan",
     "Slot",
@@ -68,18 +71,22 @@ __all__ = [
     "SubscriberError",
     "TornEntry",
     "VersionError",
+    "WaitTimeoutError",
     "__version__",
+    "aio",
     "open",
     "scan",
 ]
 
 _LAZY = {
     "Config": "quiver.config",
+    "Receipt": "quiver.engine",
     "RecordBundle": "quiver.bundle",
     "Scan": "quiver.scan",
     "Slot": "quiver.slots",
     "SlotTable": "quiver.slots",
     "Store": "quiver.engine",
+    "aio": "quiver.aio",
     "open": "quiver.engine",
     "scan": "quiver.scan",
 }
@@ -91,7 +98,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     if module is None:
         raise AttributeError(f"module 'quiver' has no attribute {name!r}")
     found = importlib.import_module(module)
-    # quiver.scan is a folder that may be called: it is itself what is asked for.
+    # quiver.aio is a folder, quiver.scan one that may be called: they are themselves asked for.
     value = found if module == f"quiver.{name}" else getattr(found, name)
     globals()[name] = value
     return value

@@ -15,7 +15,8 @@
     |- LockedError                    another writer has the store; .pid
     |- ClosedError                    used after close, or in a forked child
     |  '- PoisonedError               a sync failed earlier: re-open to learn what survived
-    '- SubscriberError (LookupError)  unknown subscriber, bad name, bundle already resolved
+    |- SubscriberError (LookupError)  unknown subscriber, bad name, bundle already resolved
+    '- WaitTimeoutError (TimeoutError)  what was waited for has not happened yet; ask again
 
 Catch ``QuiverError`` for all of them. ``retryable`` says whether the same call may work later
 without a change of its arguments.
@@ -38,6 +39,7 @@ __all__ = [
     "SubscriberError",
     "TornEntry",
     "VersionError",
+    "WaitTimeoutError",
 ]
 
 
@@ -169,3 +171,9 @@ class PoisonedError(ClosedError):
 
 class SubscriberError(QuiverError, LookupError):
     """A subscriber or its name is unknown or bad, or a bundle was resolved before."""
+
+
+class WaitTimeoutError(QuiverError, TimeoutError):
+    """What was waited for did not happen in time; it was not called off, and may be asked again."""
+
+    retryable = True

@@ -6,16 +6,19 @@ between them. All of them are called with ``Core.lock`` held, by one thread at a
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from quiver.acks import AckLog, Floor
 from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, Lock
+from quiver.engine.listeners import Listeners
 from quiver.errors import DamageError, PoisonedError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
@@ -24,12 +27,20 @@ from quiver.segment import Catalog, OpenSegment, SegmentReader
 from quiver.subscriber import Claim, Registry
 from quiver.wal import Log, Place
 
-__all__ = ["Core", "RecoveryReport", "core_folder", "covered_place"]
+__all__ = ["Core", "RecoveryReport", "core_folder", "core_numbers", "covered_place"]
+
+_FOLDER: Final = re.compile(r"core_(0|[1-9][0-9]{0,8})")
 
 
 def core_folder(number: int) -> str:
     """Name of the folder of one core."""
     return f"core_{number}"
+
+
+def core_numbers(disk: Disk) -> list[int]:
+    """List the cores that have a folder, ascending."""
+    matches = [_FOLDER.fullmatch(e.name) for e in disk.list_dir("") if not e.is_file]
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def covered_place(catalog: Catalog) -> Place | None:
@@ -85,11 +96,14 @@ class Core:
     report: RecoveryReport = field(default_factory=RecoveryReport)
     lock: threading.RLock = field(default_factory=threading.RLock)
     changed: threading.Condition = field(init=False)
+    listeners: Listeners = field(default_factory=Listeners)
     readers: dict[int, SegmentReader] = field(default_factory=dict)
     damaged_segments: set[int] = field(default_factory=set)
     missing_segments: set[int] = field(default_factory=set)
     forgotten: deque[Claim] = field(default_factory=deque)
     """Claims whose handles were collected without an outcome; a deque needs no lock."""
+    unchecked: int = 0
+    """How many bundles of the open segment were recovered and never decoded."""
     acks_unsynced: bool = False
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""
@@ -101,6 +115,11 @@ class Core:
     def __post_init__(self) -> None:
         """Tie the condition that waiting subscribers sleep on to the lock."""
         self.changed = threading.Condition(self.lock)
+
+    def announce(self) -> None:
+        """Wake whoever waits for a bundle, for durability, or for the end of the store."""
+        self.changed.notify_all()
+        self.listeners.call()
 
     def path(self, *names: str) -> str:
         """Give the path of something in this core's folder."""

@@ -1,32 +1,79 @@
-"""What ``append(wait=False)`` gives: proof to come that a bundle is durable."""
+"""What ``append(wait=False)`` gives: proof to come that a bundle is durable.
+
+Durable has one meaning, whatever ``wal.durability`` says: the bundle survives a power cut.
+
+==================  ====================================  ==================================
+``wal.durability``  durable by itself                     ``wait`` and ``await`` hasten it by
+==================  ====================================  ==================================
+``sync``            ``wal.flush_interval`` after the      a sync of the log
+                    append at the latest
+``interval``        the same                              a sync of the log
+``segment``         when its segment is finalized         finalizing the open segment
+==================  ====================================  ==================================
+
+By itself means by the store's worker; without one, by the next ``maintain`` or ``flush``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from quiver.engine.commit import Ticket
 
 if TYPE_CHECKING:
     from quiver.engine.store import Store
-    from quiver.wal import Place
 
 __all__ = ["Receipt"]
 
 
 class Receipt:
-    """One appended bundle: its ``wal_seq``, and a way to wait until it survives a power cut."""
+    """One bundle that was taken: its ``wal_seq``, and ways to learn that it survives a power cut.
 
-    __slots__ = ("_place", "_store", "wal_seq")
+    May be waited on and awaited any number of times, from any thread and any event loop.
+    """
 
-    def __init__(self, store: Store, wal_seq: int, place: Place) -> None:
-        self.wal_seq = wal_seq
+    __slots__ = ("_store", "_ticket")
+
+    def __init__(self, store: Store, ticket: Ticket) -> None:
         self._store = store
-        self._place = place
+        self._ticket = ticket
 
-    def wait(self) -> int:
-        """Return the wal_seq once the bundle is durable; many receipts share one sync.
+    @property
+    def wal_seq(self) -> int:
+        """The number that the bundle was given."""
+        return self._ticket.wal_seq
 
-        With ``wal.durability`` ``interval`` or ``segment`` this returns at once, as append does.
+    @property
+    def is_durable(self) -> bool:
+        """Whether the bundle survives a power cut, in every mode; never blocks.
+
+        Once true it stays so, after a failed sync and after ``close`` too. False says only that
+        nobody knows yet.
         """
-        self._store.sync_place(self._place)
+        return self._store.is_durable(self._ticket)
+
+    def wait(self, timeout: float | str | None = None) -> int:
+        """Return the wal_seq once the bundle survives a power cut; many receipts share one sync.
+
+        ``timeout`` is seconds or a duration such as ``"250ms"``; WaitTimeoutError says that it
+        passed, and the call may be repeated. With a timeout the store's worker syncs. Without one,
+        or without a worker, this thread does, unless another one is at it already, and the timeout
+        bounds only the waiting for that one.
+
+        Raises PoisonedError after a failed sync, and ClosedError if the store was closed and could
+        not make the bundle durable.
+        """
+        self._store.wait_durable(self._ticket, timeout)
+        return self.wal_seq
+
+    def __await__(self) -> Generator[Any, None, int]:
+        """Give the wal_seq once the bundle survives a power cut; the event loop goes on meanwhile.
+
+        The store's worker syncs. Without one, this ends with the next sync that anybody does.
+        Raises as ``wait`` does. Cancelling it stops nobody's sync, and it may be awaited again.
+        """
+        yield from self._store.await_durable(self._ticket)
         return self.wal_seq
 
     def __repr__(self) -> str:

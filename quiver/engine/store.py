@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
+from quiver.config import Durability
 from quiver.engine import delivery, ingest, maintenance
+from quiver.engine.commit import GroupCommit, Ticket
 from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.receipt import Receipt
 from quiver.engine.subscription import Subscription
+from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
 from quiver.errors import ClosedError
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
-from quiver.wal import Place
+from quiver.units import parse_duration
 
 __all__ = ["Store", "StoreInfo"]
 
@@ -41,6 +45,17 @@ class StoreInfo:
     acks_bytes: int
 
 
+def _settling(commit: GroupCommit) -> Callable[[], None]:
+    """Give what settles a commit and does not keep it: a dead store is to go at once."""
+    settle = weakref.WeakMethod(commit.settle)
+
+    def listener() -> None:
+        if (act := settle()) is not None:
+            act()
+
+    return listener
+
+
 class Store:
     """An open store. Made by ``quiver.open``; safe to use from several threads of one process.
 
@@ -54,7 +69,16 @@ class Store:
         self._let_go = let_go
         self._owner = os.getpid()
         self._closed = False
-        self._worker = Worker(self, core) if worker else None
+        self._commit = GroupCommit(core)
+        core.listeners.add(_settling(self._commit))
+        self._worker: Worker | None = None
+        if worker:
+            self.employ(Worker())
+
+    def employ(self, worker: Worker) -> None:
+        """Let a worker keep up this store; ``quiver.open`` and the asyncio face see to it."""
+        self._worker = worker
+        worker.serve(self, self._core.clock)
 
     # append ------------------------------------------------------------------------------------
 
@@ -78,16 +102,79 @@ class Store:
         with core.lock:
             self.check_usable()
             wal_seq, place = ingest.take(core, payloads)
-        if not wait:
-            return Receipt(self, wal_seq, place)
-        self.sync_place(place)
-        return wal_seq
+        wal = core.config.wal
+        ticket = Ticket(wal_seq, None if wal.durability == "segment" else place)
+        if wait and wal.durability == "sync":
+            self._make_durable(ticket)
+        elif ticket.place is not None and self._worker is not None:
+            self._worker.flush_within(wal.flush_interval)
+        return wal_seq if wait else Receipt(self, ticket)
 
-    def sync_place(self, place: Place) -> None:
-        """Return once everything before a place of the WAL is as durable as the config promises."""
-        if self._core.config.wal.durability == "sync":
+    # durable -----------------------------------------------------------------------------------
+
+    def is_durable(self, ticket: Ticket) -> bool:
+        """Whether a bundle survives a power cut; never blocks."""
+        return self._commit.covers(ticket)
+
+    def wait_durable(self, ticket: Ticket, timeout: float | str | None) -> None:
+        """Return once a bundle survives a power cut; ``Receipt.wait`` says the rest."""
+        clock, worker = self._core.clock, self._worker
+        limit_ns = None
+        if timeout is not None:
+            limit_ns = clock.monotonic_ns() + parse_duration(timeout, key="timeout")
+        if limit_ns is None or worker is None or worker.ended:
+            self._make_durable(ticket, limit_ns)
+        elif not self._is_settled(ticket):
+            waiter = ThreadWaiter(ticket)
+            self._commit.add(waiter)
+            worker.hasten()
+            try:
+                waiter.wait(clock, limit_ns)
+            finally:
+                self._commit.discard(waiter)
+
+    def await_durable(self, ticket: Ticket) -> Generator[Any, None, None]:
+        """Do the same for a task on an event loop; ``Receipt.__await__`` says the rest."""
+        import asyncio  # Whoever gets here has it already.
+
+        if self._is_settled(ticket):
+            return
+        waiter = LoopWaiter(ticket, asyncio.get_running_loop())
+        self._commit.add(waiter)
+        if self._worker is not None:
+            self._worker.hasten()
+        try:
+            yield from waiter.future
+        finally:
+            self._commit.discard(waiter)
+
+    def _is_settled(self, ticket: Ticket) -> bool:
+        """Whether there is nothing to wait for; raises if there is no use in waiting."""
+        if self._commit.covers(ticket):
+            return True
+        # A close that has begun may still make the bundle durable: its end is waited for.
+        if self.inherited or not self._commit.closing:
             self.check_usable()
-            self._core.log.sync(place)
+        return False
+
+    def _make_durable(self, ticket: Ticket, limit_ns: int | None = None) -> None:
+        if self._is_settled(ticket):
+            return
+        if ticket.place is None and not self._commit.closing:
+            self.finalize()
+        else:
+            self._commit.sync(ticket, limit_ns=limit_ns)
+
+    def flush_for_waiters(self) -> None:
+        """Flush, and tell everybody who waits what came of it; the worker calls it."""
+        try:
+            self.flush()
+        except Exception as error:  # noqa: BLE001 It goes to those who wait for this.
+            self.abandon_waiters(error)
+
+    def abandon_waiters(self, error: Exception) -> None:
+        """Tell all whose bundles are not durable why; they may ask again."""
+        self._commit.settle(error)
 
     def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut.
@@ -98,7 +185,7 @@ class Store:
         if self._core.config.wal.durability == "segment":
             self.finalize()
         else:
-            self._core.log.sync_all()
+            self._commit.sync_all()
 
     # finalize ----------------------------------------------------------------------------------
 
@@ -140,7 +227,8 @@ class Store:
         """
         self.check_usable()
         # Outside the lock: appends go on while the log syncs.
-        self._core.log.sync_all()
+        self._commit.sync_all()
+        self._commit.settle()
         with self._core.lock:
             self.check_usable()
             return maintenance.tick(self._core)
@@ -159,14 +247,21 @@ class Store:
             self._worker.stop()
         core = self._core
         with core.lock:
+            if self.closed:
+                return  # Another thread was faster.
+            self._commit.close()
             self._closed = True
             try:
-                maintenance.shut(core)
+                maintenance.shut(core, sync_log=self._sync_log_to_close)
             finally:
-                core.changed.notify_all()
+                self._commit.end()
+                core.announce()
                 core.held.release()
                 if self._let_go is not None:
                     self._let_go()
+
+    def _sync_log_to_close(self, _: Core) -> None:
+        self._commit.sync_all(as_closer=True)
 
     @property
     def closed(self) -> bool:
@@ -197,6 +292,11 @@ class Store:
         return self._core.disk.locate("")
 
     @property
+    def durability(self) -> Durability:
+        """What ``append`` waits for: the option ``wal.durability``."""
+        return self._core.config.wal.durability
+
+    @property
     def slots(self) -> SlotTable:
         """The slot table that the store was created with."""
         return self._core.manifest.slots
@@ -205,6 +305,11 @@ class Store:
     def recovery(self) -> RecoveryReport:
         """What opening found: bundles brought back, a tail cut, damage set aside."""
         return self._core.report
+
+    @property
+    def worker(self) -> Worker | None:
+        """The store's one thread, which the asyncio face posts to; None with ``worker=False``."""
+        return self._worker
 
     @property
     def worker_failure(self) -> Exception | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from quiver.bundle import RecordBundle
 from quiver.engine import delivery
 from quiver.engine.core import Core
+from quiver.engine.listeners import Listener
 from quiver.errors import ClosedError
+from quiver.segment import BundleEntry
 from quiver.subscriber import BundleHandle, Claim
 from quiver.units import SECOND, parse_duration
 
@@ -17,7 +20,21 @@ if TYPE_CHECKING:
 
     from quiver.engine.store import Store
 
-__all__ = ["Subscription"]
+__all__ = ["Found", "Look", "Subscription"]
+
+Found: TypeAlias = tuple[Claim, BundleEntry, RecordBundle]
+"""A bundle that was claimed and read, on its way to whoever asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look for the next bundle came to."""
+
+    found: Found | None = None
+    rest_ns: int | None = None
+    """How long to wait for a change before the next look; None without end."""
+    is_over: bool = False
+    """Whether to look no more: the time is up, or all is closed."""
 
 
 class Subscription:
@@ -35,13 +52,71 @@ class Subscription:
 
     def poll(self) -> BundleHandle | None:
         """Claim the next bundle if one is ready; never waits."""
+        found = self.claim()
+        return None if found is None else self.hand_out(found)
+
+    def next(self, timeout: float | str | None = None) -> BundleHandle | None:
+        """Claim the next bundle, waiting until there is one; None if the timeout passes first.
+
+        ``timeout`` is seconds or a duration such as ``"250ms"``; without one this waits until the
+        store is closed, which gives None.
+        """
+        if not self._store.closed:
+            self._store.check_usable()  # Also because a forked child may find the lock taken.
+        limit_ns = self.limit_ns(timeout)
+        with self._core.lock:
+            while True:
+                look = self.look(limit_ns)
+                if look.found is not None:
+                    return self.hand_out(look.found)
+                if look.is_over:
+                    return None
+                self._core.changed.wait(None if look.rest_ns is None else look.rest_ns / SECOND)
+
+    def limit_ns(self, timeout: float | str | None) -> int | None:
+        """Give the moment, on the monotonic clock, at which a timeout that begins now is over."""
+        if timeout is None:
+            return None
+        return self._core.clock.monotonic_ns() + parse_duration(timeout, key="timeout")
+
+    def look(self, limit_ns: int | None, listener: Listener | None = None) -> Look:
+        """Claim the next bundle, or say how long to wait for one.
+
+        If there is none yet, ``listener`` is called at each change from now on, until it is taken
+        out with ``forget``; no change gets lost between the look and the waiting.
+        """
+        core = self._core
+        with core.lock:
+            if self._closed or self._store.closed:
+                return Look(is_over=True)
+            found = self.claim()
+            if found is not None:
+                return Look(found)
+            rest_ns = None if limit_ns is None else limit_ns - core.clock.monotonic_ns()
+            if rest_ns is not None and rest_ns <= 0:
+                return Look(is_over=True)
+            retry_at = core.registry.next_retry_ns(self.name)
+            if retry_at is not None:
+                until = max(retry_at - core.clock.wall_ns(), 0)
+                rest_ns = until if rest_ns is None else min(rest_ns, until)
+            if listener is not None:
+                core.listeners.add(listener)
+            return Look(rest_ns=rest_ns)
+
+    def forget(self, listener: Listener) -> None:
+        """Take a listener of ``look`` out; from any thread, without waiting."""
+        self._core.listeners.discard(listener)
+
+    def claim(self) -> Found | None:
+        """Claim the next bundle if one is ready, without a handle that could get lost."""
         self._store.check_usable()
         with self._core.lock:
             if self._closed:
                 raise ClosedError(f"the subscription {self.name!r} is closed")
-            found = delivery.next_claim(self._core, self.name)
-        if found is None:
-            return None
+            return delivery.next_claim(self._core, self.name)
+
+    def hand_out(self, found: Found) -> BundleHandle:
+        """Make the handle of a bundle that was claimed."""
         claim, entry, bundle = found
         return BundleHandle(
             claim,
@@ -52,32 +127,12 @@ class Subscription:
             ingestion_ns=entry.ingestion_ns,
         )
 
-    def next(self, timeout: float | str | None = None) -> BundleHandle | None:
-        """Claim the next bundle, waiting until there is one; None if the timeout passes first.
-
-        ``timeout`` is seconds or a duration such as ``"250ms"``; without one this waits until the
-        store is closed, which gives None.
-        """
-        if not self._store.closed:
-            self._store.check_usable()  # Also because a forked child may find the lock taken.
-        clock = self._core.clock
-        limit = None
-        if timeout is not None:
-            limit = clock.monotonic_ns() + parse_duration(timeout, key="timeout")
+    def give_back_if_any(self, found: Found | None) -> None:
+        """Offer a bundle again that was claimed and not handed out."""
+        if found is None:
+            return
         with self._core.lock:
-            while not self._closed and not self._store.closed:
-                handle = self.poll()
-                if handle is not None:
-                    return handle
-                rest = None if limit is None else limit - clock.monotonic_ns()
-                if rest is not None and rest <= 0:
-                    return None
-                retry_at = self._core.registry.next_retry_ns(self.name)
-                if retry_at is not None:
-                    until = max(retry_at - clock.wall_ns(), 0)
-                    rest = until if rest is None else min(rest, until)
-                self._core.changed.wait(None if rest is None else rest / SECOND)
-        return None
+            delivery.defer(self._core, found[0])
 
     def __iter__(self) -> Iterator[BundleHandle]:
         """Go through bundles as they come, until the store or this subscription is closed."""
@@ -89,7 +144,7 @@ class Subscription:
         self._closed = True
         if not self._store.inherited:
             with self._core.lock:
-                self._core.changed.notify_all()
+                self._core.announce()
 
     def __repr__(self) -> str:
         """Name the subscriber."""

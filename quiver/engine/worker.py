@@ -1,53 +1,228 @@
-"""The store's one thread: it calls ``maintain`` at each tick, so that nobody has to."""
+"""The store's one thread: upkeep at each tick, syncs for those who cannot wait, jobs in order.
+
+=============  ================================================================
+wakes for      and does
+=============  ================================================================
+a job          what was posted by then, in order (the asyncio face lives on it)
+``hasten``     a flush, after the jobs: one sync for all of them
+``flush_at``   the same, ``wal.flush_interval`` after the first append of a burst
+a tick         ``Store.maintain``, each quarter second
+=============  ================================================================
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
 
-from quiver.engine.core import Core
+from quiver.clock import Clock
 from quiver.errors import ClosedError
 from quiver.units import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
     from quiver.engine.store import Store
 
-__all__ = ["Worker"]
+__all__ = ["Job", "Worker"]
 
 _TICK_NS = 250 * MILLISECOND
 _log = logging.getLogger("quiver.engine")
 
 
-class Worker:
-    """A daemon thread that ticks until it is stopped."""
+class Job(Protocol):
+    """Something for the worker to do, once; one of the two is called, in the worker's thread."""
 
-    def __init__(self, store: Store, core: Core) -> None:
-        """Start ticking: each quarter second, or each ``flush_interval`` if that is asked for."""
+    def run(self) -> None:
+        """Do it."""
+        ...
+
+    def refuse(self, error: ClosedError) -> None:
+        """Learn that it will not be done: the worker has ended."""
+        ...
+
+
+class Worker:
+    """A daemon thread that serves one store until it is stopped.
+
+    It may start before its store is there, so that opening can be its first job.
+    """
+
+    def __init__(self) -> None:
+        """Start to wait for jobs."""
         self.failure: Exception | None = None
-        self._store = store
-        wal = core.config.wal
-        self._tick_ns = wal.flush_interval if wal.durability == "interval" else _TICK_NS
-        self._stopping = threading.Event()
+        # Its lock is reentrant: a task that is collected may post what it leaves behind.
+        self._turn = threading.Condition()
+        self._jobs: deque[Job] = deque()
+        self._store: Store | None = None
+        self._clock: Clock | None = None
+        self._flush_now = False
+        self._flush_at: int | None = None
+        self._tick_at: int | None = None
+        self._stopping = False
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="quiver-worker", daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._tick_ns / SECOND):
-            try:
-                self._store.maintain()
-                self.failure = None
-            except ClosedError as error:
-                # Closed or poisoned: appends raise it too, there is nothing left to keep up.
-                self.failure = error
-                return
-            except Exception as error:  # noqa: BLE001 It is kept for whoever asks; upkeep goes on.
-                if self.failure is None:
-                    _log.warning("worker.tick_failed", extra={"error": str(error)})
-                self.failure = error
+    # asked of it, from any thread ----------------------------------------------------------------
+
+    def serve(self, store: Store, clock: Clock) -> None:
+        """Keep up a store from now on."""
+        with self._turn:
+            self._store, self._clock = store, clock
+            self._tick_at = clock.monotonic_ns() + _TICK_NS
+            self._turn.notify()
+
+    def post(self, job: Job) -> None:
+        """Let a job be done behind those posted before; ClosedError if the worker has ended."""
+        if not self._thread.is_alive():
+            raise _closed()  # Also in a forked child, where the lock may be taken for ever.
+        with self._turn:
+            if self._stopping or self._ended:
+                raise _closed()
+            self._jobs.append(job)
+            self._turn.notify()
+
+    def hasten(self) -> None:
+        """Ask for a flush as soon as the jobs posted so far are done."""
+        with self._turn:
+            self._flush_now = True
+            self._turn.notify()
+
+    def flush_within(self, interval_ns: int) -> None:
+        """Ask for a flush at most this long from now."""
+        # Who clears it looks for the end of the log afterwards, and so sees our append.
+        if self._flush_at is not None or self._clock is None:
+            return
+        with self._turn:
+            self._flush_at = self._clock.monotonic_ns() + interval_ns
+            self._turn.notify()
 
     def stop(self) -> None:
-        """End the thread and wait for its last tick."""
-        self._stopping.set()
+        """End the thread after what it is at, and wait for that; jobs not begun are refused."""
+        with self._turn:
+            self._stopping = True
+            self._turn.notify()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def dismiss(self) -> None:
+        """End the thread once the jobs posted so far are done; does not wait."""
+        with self._turn:
+            if not self._stopping:
+                self._jobs.append(_Dismissal(self))
+                self._turn.notify()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it takes no more jobs, because its store is being closed."""
+        return self._stopping
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does nothing more."""
+        return self._ended
+
+    # done by it ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                self._do_jobs()
+                self._flush_if_asked()
+                self._tick_if_due()
+        finally:
+            self._end()
+
+    def _wait(self) -> bool:
+        """Wait until there is something to do; False if that is to end."""
+        with self._turn:
+            while not self._stopping:
+                rest_ns = self._rest_ns()
+                if rest_ns is not None and rest_ns <= 0:
+                    return True
+                self._turn.wait(None if rest_ns is None else rest_ns / SECOND)
+            return False
+
+    def _rest_ns(self) -> int | None:
+        if self._jobs or self._flush_now:
+            return 0
+        times = [at for at in (self._flush_at, self._tick_at) if at is not None]
+        if self._clock is None or not times:
+            return None
+        return min(times) - self._clock.monotonic_ns()
+
+    def _is_due(self, at_ns: int | None) -> bool:
+        return at_ns is not None and self._clock is not None and at_ns <= self._clock.monotonic_ns()
+
+    def _do_jobs(self) -> None:
+        """Do what was posted by now, and leave what comes meanwhile for the next turn."""
+        for _ in range(len(self._jobs)):
+            with self._turn:
+                if self._stopping:
+                    return
+                job = self._jobs.popleft()
+            try:
+                job.run()
+            except Exception as error:  # noqa: BLE001 Nobody waits for it; the others go on.
+                self._note(error, "worker.job_failed")
+
+    def _flush_if_asked(self) -> None:
+        with self._turn:
+            if not self._flush_now and not self._is_due(self._flush_at):
+                return
+            self._flush_now, self._flush_at = False, None
+        if self._store is not None:
+            self._store.flush_for_waiters()
+
+    def _tick_if_due(self) -> None:
+        store, clock = self._store, self._clock
+        if store is None or clock is None or not self._is_due(self._tick_at):
+            return
+        self._tick_at = clock.monotonic_ns() + _TICK_NS
+        try:
+            store.maintain()
+            self.failure = None
+        except ClosedError as error:
+            # Closed or poisoned: appends raise it too, there is nothing left to keep up.
+            self.failure = error
+            self._tick_at = None
+            self._stopping = self._stopping or store.closed
+        except Exception as error:  # noqa: BLE001 It is kept for whoever asks; upkeep goes on.
+            self._note(error, "worker.tick_failed")
+
+    def _note(self, error: Exception, event: str) -> None:
+        if self.failure is None:
+            _log.warning(event, extra={"error": str(error)})
+        self.failure = error
+
+    def _end(self) -> None:
+        with self._turn:
+            self._ended = True
+            jobs = tuple(self._jobs)
+            self._jobs.clear()
+        for job in jobs:
+            job.refuse(_closed())
+        if self._store is not None and not self._stopping:
+            self._store.abandon_waiters(_closed())
+
+    def begin_end(self) -> None:
+        """End after the job that calls this."""
+        self._stopping = True
+
+
+class _Dismissal:
+    """The last job of a worker that is dismissed."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def run(self) -> None:
+        self._worker.begin_end()
+
+    def refuse(self, error: ClosedError) -> None:
+        """Nothing to do: it has ended."""
+
+
+def _closed() -> ClosedError:
+    return ClosedError("the store is closed", hint="quiver.open(path) opens it again")

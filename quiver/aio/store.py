@@ -1,0 +1,164 @@
+"""``AsyncStore``: what ``quiver.Store`` does, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, overload
+
+from quiver.aio.call import ask
+from quiver.aio.subscription import AsyncSubscription
+from quiver.engine import Receipt, RecoveryReport, Store, StoreInfo
+from quiver.errors import ClosedError, InputError, PoisonedError
+from quiver.segment import SegmentInfo
+from quiver.slots import SlotTable
+
+__all__ = ["AsyncStore"]
+
+T = TypeVar("T")
+
+
+class AsyncStore:
+    """An open store, used from event loops; ``store`` is the same one for plain threads.
+
+    Everything awaited here is done by the store's worker, in the order asked for, so a long
+    ``finalize`` holds up what is asked for behind it, though never an event loop. What is cancelled
+    before its turn is not done; what has begun is done to its end.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Put this face on an open store, which must have its worker."""
+        worker = store.worker
+        if worker is None:
+            raise InputError(
+                "the asyncio face needs the store's worker", hint="open without worker=False"
+            )
+        self._store = store
+        self._worker = worker
+
+    async def _ask(self, act: Callable[[], T], *, binding: bool = False) -> T:
+        if self._store.inherited:
+            self._store.check_usable()  # A forked child has no worker: it would wait for ever.
+        return await ask(self._worker, act, binding=binding)
+
+    # append ------------------------------------------------------------------------------------
+
+    @overload
+    async def append(self, bundle: Mapping[str, Any], *, wait: Literal[True] = True) -> int: ...
+    @overload
+    async def append(self, bundle: Mapping[str, Any], *, wait: Literal[False]) -> Receipt: ...
+
+    async def append(self, bundle: Mapping[str, Any], *, wait: bool = True) -> int | Receipt:
+        """Take one bundle and give its wal_seq, once it survives what ``wal.durability`` promises.
+
+        Bundles are taken in the order of the calls, and all that wait share one sync. Leave the
+        batches as they are until this returns. With ``wait=False`` it gives a Receipt, to be
+        awaited, as soon as the bundle is taken. Cancelled, it has taken the bundle or not, and a
+        bundle that was taken becomes durable all the same.
+        """
+        receipt = await self._ask(lambda: self._store.append(bundle, wait=False))
+        if not wait:
+            return receipt
+        if self._store.durability == "sync":
+            await receipt
+        return receipt.wal_seq
+
+    async def flush(self) -> None:
+        """Return once every bundle appended so far survives a power cut."""
+        await self._ask(self._store.flush)
+
+    async def finalize(self) -> SegmentInfo | None:
+        """Turn the open segment into a durable file; None if it is empty."""
+        return await self._ask(self._store.finalize)
+
+    # subscribe ---------------------------------------------------------------------------------
+
+    async def subscribe(self, name: str) -> AsyncSubscription:
+        """Take bundles as the subscriber ``name``, which is registered durably if it is new."""
+        subscription = await self._ask(lambda: self._store.subscribe(name))
+        return AsyncSubscription(self._store, self._worker, subscription)
+
+    async def unsubscribe(self, name: str) -> None:
+        """Forget a subscriber for good; segments that only it still needed become free to go."""
+        await self._ask(lambda: self._store.unsubscribe(name))
+
+    # maintain and close ------------------------------------------------------------------------
+
+    async def maintain(self) -> int:
+        """Do one tick of upkeep now and give the number of segments deleted."""
+        return await self._ask(self._store.maintain)
+
+    async def close(self) -> None:
+        """Finalize, make acks durable, and let go of everything; a second call does nothing.
+
+        Who waits meanwhile is told: ``append`` and receipts end with their number if the bundle is
+        durable now, ``next`` and ``async for`` end, and what had not begun raises ClosedError.
+        Cancelling this does not stop it.
+        """
+        if self._store.closed or self._store.inherited:
+            return
+        try:
+            await self._ask(self._store.close, binding=True)
+        except PoisonedError:
+            raise
+        except ClosedError:
+            # Another one closes it just now; what went wrong there is told there.
+            if not self._worker.stopping:
+                raise
+
+    # look --------------------------------------------------------------------------------------
+
+    async def info(self) -> StoreInfo:
+        """Describe the state of each station at this moment."""
+        return await self._ask(self._store.info)
+
+    @property
+    def store(self) -> Store:
+        """The store itself, for plain threads: on an event loop its methods would block."""
+        return self._store
+
+    @property
+    def path(self) -> str:
+        """The folder of the store."""
+        return self._store.path
+
+    @property
+    def slots(self) -> SlotTable:
+        """The slot table that the store was created with."""
+        return self._store.slots
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """What opening found: bundles brought back, a tail cut, damage set aside."""
+        return self._store.recovery
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store was closed."""
+        return self._store.closed
+
+    @property
+    def worker_failure(self) -> Exception | None:
+        """What the worker's last tick raised, if it failed; it tries again at each tick."""
+        return self._store.worker_failure
+
+    def metrics(self) -> Mapping[tuple[str, str], int]:
+        """Counters since the store was opened, by (name, label)."""
+        return self._store.metrics()
+
+    async def __aenter__(self) -> Self:
+        """Give the store itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        await self.close()
+
+    def __repr__(self) -> str:
+        """Say which store it is and whether it is open."""
+        return f"<Async{repr(self._store)[1:]}"

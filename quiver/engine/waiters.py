@@ -1,0 +1,70 @@
+"""Two who wait for durability without syncing: a thread with a timeout, a task on an event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+from typing import TYPE_CHECKING
+
+from quiver.clock import Clock
+from quiver.engine.commit import Ticket
+from quiver.errors import WaitTimeoutError
+from quiver.units import SECOND
+
+if TYPE_CHECKING:
+    import asyncio
+
+__all__ = ["LoopWaiter", "ThreadWaiter"]
+
+
+class ThreadWaiter:
+    """A thread that waits so long and no longer."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.ticket = ticket
+        self._told = threading.Event()
+        self._error: Exception | None = None
+
+    def tell(self, error: Exception | None) -> None:
+        """Wake the thread."""
+        self._error = error
+        self._told.set()
+
+    def wait(self, clock: Clock, limit_ns: int) -> None:
+        """Return once told that the bundle is durable; WaitTimeoutError if the limit passes."""
+        while not self._told.is_set():
+            rest_ns = limit_ns - clock.monotonic_ns()
+            if rest_ns <= 0:
+                raise WaitTimeoutError(
+                    f"bundle {self.ticket.wal_seq} is not durable yet",
+                    hint="it is taken and will be: wait again",
+                )
+            self._told.wait(rest_ns / SECOND)
+        if self._error is not None:
+            raise copy.copy(self._error) from self._error  # Several threads may raise it at once.
+
+
+class LoopWaiter:
+    """A task on an event loop. It is told through its loop, so it sees everything in one thread."""
+
+    def __init__(self, ticket: Ticket, loop: asyncio.AbstractEventLoop) -> None:
+        self.ticket = ticket
+        self.future: asyncio.Future[None] = loop.create_future()
+        self._loop = loop
+
+    def tell(self, error: Exception | None) -> None:
+        """Wake the task, from any thread."""
+        # RuntimeError: the loop was closed meanwhile, and the task went with it.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._end, error)
+
+    def _end(self, error: Exception | None) -> None:
+        if self.future.done():
+            return  # Cancelled.
+        if error is None:
+            self.future.set_result(None)
+        else:
+            mine = copy.copy(error)
+            mine.__cause__ = error
+            self.future.set_exception(mine)

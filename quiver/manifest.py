@@ -1,8 +1,9 @@
 """``quiver.json``: which store this is, in which format, and its slot table.
 
-Written once, when the store is created, before anything else can be in it. Its ``crc32c`` is that
-of the other values as JSON without white space, keys sorted; so it does not matter how it is laid
-out, and whoever edits it by hand leaves that key out.
+Written when the store is created, before anything else can be in it, and when its slot table is
+changed (``quiver.engine.migration``). Its ``crc32c`` is that of the other values as JSON without
+white space, keys sorted; so it does not matter how it is laid out, and whoever edits it by hand
+leaves that key out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from crc32c import crc32c
 
 from quiver.disk import Disk, replace
 from quiver.errors import DamagedEntry, InputError, MissingError, VersionError
-from quiver.slots import Slot, SlotTable
+from quiver.slots import Slot, SlotDifference, SlotTable
 
 __all__ = [
     "FORMAT_VERSION",
@@ -30,8 +31,9 @@ __all__ = [
 MANIFEST_NAME = "quiver.json"
 FORMAT_VERSION = 1
 _BYTES_MAX = 1 << 20
-_KEYS = {"format", "store_id", "layout_digest", "slots", "crc32c"}
+_KEYS = {"format", "store_id", "layout_digest", "replaces", "slots", "crc32c"}
 _STORE_ID = re.compile("[0-9a-f]{32}")
+_DIGEST = _STORE_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class StoreManifest:
 
     store_id: str
     slots: SlotTable
+    replaces: bytes | None = None
+    """Digest of the layout before this one, while logs without a bundle may still have it."""
 
     @classmethod
     def new(cls, slots: SlotTable) -> StoreManifest:
@@ -87,17 +91,23 @@ class StoreManifest:
             "layout_digest": self.layout_digest.hex(),
             "slots": slots_to_json(self.slots),
         }
+        if self.replaces is not None:
+            fields["replaces"] = self.replaces.hex()
         fields["crc32c"] = _checksum(fields)
         replace(disk, MANIFEST_NAME, (json.dumps(fields, indent=2) + "\n").encode())
 
     def check_slots(self, wanted: SlotTable) -> None:
         """Raise VersionError that names both digests unless ``wanted`` is the store's own table."""
-        if wanted.digest() != self.layout_digest:
-            raise VersionError(
-                f"the store has layout {self.layout_digest.hex()} ({self.slots!r}), asked for "
-                f"layout {wanted.digest().hex()} ({wanted!r})",
-                hint="leave slots= out to open it as it is, or use another folder",
-            )
+        if wanted.digest() == self.layout_digest:
+            return
+        difference = SlotDifference.between(self.slots, wanted)
+        options = difference.options()
+        change = f", or change the store first: quiver migrate DIR {options}" if options else ""
+        raise VersionError(
+            f"the store has layout {self.layout_digest.hex()}, asked for layout "
+            f"{wanted.digest().hex()}; {difference}",
+            hint=f"leave slots= out to open it as it is{change}",
+        )
 
 
 def slots_to_json(slots: SlotTable) -> list[dict[str, Any]]:
@@ -137,7 +147,14 @@ def _parse(fields: Any) -> StoreManifest:  # noqa: ANN401
         raise ValueError(f"its key {unknown[0]!r} is none of format {FORMAT_VERSION}")
     if not _STORE_ID.fullmatch(str(fields["store_id"])):
         raise ValueError("its store_id is not 32 hexadecimal digits")
-    manifest = StoreManifest(fields["store_id"], slots_from_json(fields["slots"]))
+    replaces = fields.get("replaces")
+    if replaces is not None and not _DIGEST.fullmatch(str(replaces)):
+        raise ValueError("what it replaces is not 32 hexadecimal digits")
+    manifest = StoreManifest(
+        fields["store_id"],
+        slots_from_json(fields["slots"]),
+        None if replaces is None else bytes.fromhex(replaces),
+    )
     if manifest.layout_digest.hex() != fields["layout_digest"]:
         raise ValueError("slot table and layout digest disagree")
     return manifest

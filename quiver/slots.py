@@ -14,7 +14,7 @@ import blake3
 
 from quiver.errors import InputError
 
-__all__ = ["SLOTS_MAX", "Slot", "SlotTable"]
+__all__ = ["SLOTS_MAX", "Slot", "SlotDifference", "SlotTable"]
 
 SLOTS_MAX = 64
 """A bundle's slots are bits of one u64 on disk."""
@@ -38,6 +38,11 @@ class Slot:
     name: str
     payload_type_id: int
     event_time: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        """Name it with its id, and its payload type id if that is another one."""
+        kind = "" if self.payload_type_id == self.slot_id else f", type {self.payload_type_id}"
+        return f"{self.name} (id {self.slot_id}{kind})"
 
 
 class SlotTable:
@@ -120,6 +125,59 @@ class SlotTable:
     def __repr__(self) -> str:
         """Name the slots in order."""
         return f"SlotTable({', '.join(f'{s.slot_id}:{s.name}' for s in self)})"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDifference:
+    """What two slot tables disagree about, slot by slot: that of a store and one asked for.
+
+    A slot is the same one in both if it has the same name, or else the same id.
+    """
+
+    only_store: tuple[Slot, ...]
+    only_asked: tuple[Slot, ...]
+    changed: tuple[tuple[Slot, Slot], ...]
+    """The slot in the store, and as it was asked for."""
+
+    @classmethod
+    def between(cls, store: SlotTable, asked: SlotTable) -> SlotDifference:
+        """Compare the table of a store with the one that somebody asks for."""
+        pairs = [(slot, asked[slot.name]) for slot in store if slot.name in asked]
+        old = {slot.slot_id: slot for slot in store if slot.name not in asked}
+        new = {slot.slot_id: slot for slot in asked if slot.name not in store}
+        pairs += [(old.pop(slot_id), new.pop(slot_id)) for slot_id in sorted(old.keys() & new)]
+        changed = tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
+        return cls(tuple(old.values()), tuple(new.values()), changed)
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        parts = []
+        for where, slots in (("in the store", self.only_store), ("asked for", self.only_asked)):
+            if slots:
+                parts.append(f"only {where}: {', '.join(str(slot) for slot in slots)}")
+        if self.changed:
+            both = (f"{a} in the store is {b}" for a, b in self.changed)
+            parts.append(f"different: {', '.join(both)}")
+        return "; ".join(parts)
+
+    def options(self) -> str:
+        """Give the options of ``quiver migrate`` that lead from the store to what is asked for.
+
+        Empty if no options do: a slot keeps its id.
+        """
+        words = [f"--drop {slot.name}" for slot in self.only_store]
+        for slot in self.only_asked:
+            words.append(f"--slot {slot.name}={slot.slot_id}")
+            if slot.payload_type_id != slot.slot_id:
+                words.append(f"--type {slot.name}={slot.payload_type_id}")
+        for old, new in self.changed:
+            if old.slot_id != new.slot_id:
+                return ""
+            if old.name != new.name:
+                words.append(f"--rename {old.name}={new.name}")
+            if old.payload_type_id != new.payload_type_id:
+                words.append(f"--type {new.name}={new.payload_type_id}")
+        return " ".join(words)
 
 
 def _check(slot: Slot) -> Slot:

@@ -27,6 +27,7 @@ from quiver.cli.inspect import (
 from quiver.cli.outcomes import read_acks
 from quiver.disk import Disk, Stat, is_temporary
 from quiver.engine.core import core_folder, covered_place
+from quiver.engine.migration import layout_of_log
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError
 from quiver.ipc import decode_stream
 from quiver.manifest import MANIFEST_NAME, StoreManifest
@@ -40,6 +41,9 @@ __all__ = ["Finding", "audit", "audited_bytes"]
 
 _STATIONS: Final = ("wal", "segments", "acks", "quarantine")
 _REASON_BYTES_MAX: Final = 1 << 16
+_FORGOTTEN: Final = "subscribers and what they acked are forgotten: each starts anew"
+_GONE: Final = "bundles that were in no segment yet are gone with it"
+_UNFINISHED: Final = "a migration was not finished; the next open finishes it, or quiver migrate"
 
 Advance = Callable[[int], None]
 
@@ -48,7 +52,7 @@ Advance = Callable[[int], None]
 class Finding:
     """One thing worth saying about a file; ``offset`` is None for the file as a whole."""
 
-    kind: Literal["damage", "version", "note"]
+    kind: Literal["damage", "version", "note", "remains"]
     station: str
     path: str
     message: str
@@ -92,6 +96,8 @@ def _audit_core(
 ) -> Iterator[Finding]:
     folder = core_folder(core)
     yield from _strangers(disk, folder, {"LOCK", *_STATIONS}, station="store")
+    if manifest is not None and layout_of_log(disk, core, manifest) != manifest.layout_digest:
+        yield Finding("note", "store", disk.locate(MANIFEST_NAME), _UNFINISHED)
     try:
         catalog, _ = load_segments(disk, core)
     except VersionError:
@@ -109,19 +115,23 @@ def _audit_wal(
     disk: Disk, core: int, manifest: StoreManifest | None, *, catalog: Catalog, advance: Advance
 ) -> Iterator[Finding]:
     folder = f"{core_folder(core)}/wal"
-    files = [e.name for e in listing(disk, folder) if rotated_generation(e.name) is not None]
-    yield from _strangers(disk, folder, {ACTIVE_NAME, SIDECAR_NAME, *files}, station="wal")
+    names = {entry.name for entry in listing(disk, folder)}
+    files = {name for name in names if name == ACTIVE_NAME or rotated_generation(name) is not None}
+    yield from _strangers(disk, folder, {SIDECAR_NAME, *files}, station="wal")
+    if not files and (SIDECAR_NAME in names or catalog.covered_wal_seq is not None):
+        path = disk.locate(f"{folder}/{ACTIVE_NAME}")
+        yield _damage("wal", DamagedEntry("the log is missing", path=path, hint=_GONE))
 
     def decode(bundle: EncodedBundle) -> None:
         _decode(bundle, manifest)
 
     newest = covered_place(catalog)
-    digest = manifest.layout_digest if manifest is not None else None
+    digest = None if manifest is None else layout_of_log(disk, core, manifest)
     first = None
     try:
         for state in survey_wal(disk, core, newest=newest, digest=digest, visit=decode):
             advance(state.file_bytes)
-            if first is None and (state.wal_seq_first is not None or state.damage):
+            if first is None and (state.begins_with is not None or state.damage):
                 first = state
             for error in state.damage:
                 is_covered = newest is not None and Place(state.generation, error.offset) < newest
@@ -133,8 +143,8 @@ def _audit_wal(
         if not error.message.startswith(disk.locate(f"{folder}/{SIDECAR_NAME}")):
             yield _unreadable("wal", error)  # The sidecar comes below.
     yield from _audit_sidecar(disk, folder)
-    if first is not None and first.wal_seq_first is not None and not first.damage:
-        yield from _audit_beginning(disk, core, path=first.path, wal_seq=first.wal_seq_first)
+    if first is not None and first.begins_with is not None and not first.damage:
+        yield from _audit_beginning(disk, core, path=first.path, wal_seq=first.begins_with)
 
 
 def _audit_beginning(disk: Disk, core: int, *, path: str, wal_seq: int) -> Iterator[Finding]:
@@ -194,6 +204,9 @@ def _audit_segments(
                 _check_owner(reader, manifest)
                 _check_order(reader.info, before)
                 before = reader.info
+                if reader.lost:
+                    text = f"{len(reader.lost):,} of its bundles lost slots to damage, as repaired"
+                    yield Finding("note", "segments", disk.locate(path), text)
         except MissingError:
             pass  # Deleted since it was listed, as the store may.
         except DamageError as error:
@@ -247,13 +260,14 @@ def _check_owner(reader: SegmentReader, manifest: StoreManifest | None) -> None:
             expected=manifest.store_id,
             found=reader.store_id,
         )
-    if reader.slots.digest() != manifest.layout_digest:
-        raise DamagedEntry(
-            "a segment has another slot table",
-            offset=offset,
-            expected=manifest.layout_digest.hex(),
-            found=reader.slots.digest().hex(),
-        )
+    for stream in reader.streams:
+        if stream.slot_id not in manifest.slots:
+            raise DamagedEntry(
+                "a segment holds data of a slot that the store does not have",
+                offset=offset,
+                expected=", ".join(str(slot.slot_id) for slot in manifest.slots),
+                found=stream.slot_id,
+            )
 
 
 def _check_order(info: SegmentInfo, before: SegmentInfo | None) -> None:
@@ -281,6 +295,10 @@ def _audit_acks(disk: Disk, core: int, catalog: Catalog, *, advance: Advance) ->
         yield _unreadable("acks", error)
         return
     advance((state.log_bytes or 0) + (state.checkpoint_bytes or 0))
+    has_log = disk.stat(f"{core_folder(core)}/wal/{ACTIVE_NAME}") is not None
+    if state.log_bytes is None and state.checkpoint_bytes is None and (segments or has_log):
+        path = disk.locate(f"{folder}/{LOG_NAME}")
+        yield _damage("acks", DamagedEntry("ack.log is missing", path=path, hint=_FORGOTTEN))
     yield from (_damage("acks", error) for error in state.damage)
     if state.torn_bytes:
         path = disk.locate(f"{folder}/{LOG_NAME}")

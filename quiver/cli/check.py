@@ -17,7 +17,7 @@ from quiver.units import format_bytes
 if TYPE_CHECKING:
     from quiver.cli.audit import Finding
 
-__all__ = ["check"]
+__all__ = ["check", "show_finding"]
 
 
 @verb(
@@ -46,7 +46,10 @@ def check(output: Output, *, folder: str) -> int:
     with output.progress("checking", total, unit="B") as advance:
         for finding in audit(disk, advance):
             kinds[finding.kind] += 1
-            _show(output, finding)
+            if output.as_json:
+                output.line(asdict(finding))
+            else:
+                show_finding(output, finding)
     damage, versions, notes = kinds["damage"], kinds["version"], kinds["note"]
     if output.as_json:
         output.line(
@@ -69,10 +72,8 @@ def check(output: Output, *, folder: str) -> int:
     return FOUND if damage else VERSION if versions else OK
 
 
-def _show(output: Output, finding: Finding) -> None:
-    if output.as_json:
-        output.line(asdict(finding))
-        return
+def show_finding(output: Output, finding: Finding) -> None:
+    """Write one finding for people."""
     text = f"{finding.kind:7} {finding.path}"
     if finding.offset is not None:
         text += f" at byte {finding.offset:,}"

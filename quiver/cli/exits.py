@@ -35,7 +35,7 @@ INTERRUPTED: Final = 130
 
 TABLE: Final[dict[int, str]] = {
     OK: "fine",
-    FOUND: "check found damage",
+    FOUND: "check or repair found damage",
     USAGE: "wrong usage, or input that cannot be taken",
     MISSING: "no store, or no such file in it",
     LOCKED: "another process is writing the store",
@@ -43,7 +43,7 @@ TABLE: Final[dict[int, str]] = {
     CAPACITY: "no room, by configuration or on the disk",
     REMOTE: "remote storage could not be reached",
     STORAGE: "the operating system refused",
-    DAMAGED: "damage was met outside of check",
+    DAMAGED: "damage was met by another verb",
     BUG: "a fault of Quiver itself: please report it",
     INTERRUPTED: "interrupted",
 }

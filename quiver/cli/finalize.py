@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quiver.cli.exits import DAMAGED, OK
+from quiver.cli.opening import open_store, strict_option
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 
@@ -21,15 +22,17 @@ __all__ = ["finalize"]
     "finalize",
     examples=(
         ("quiver finalize store", "after a crash: the WAL becomes a segment"),
+        ("quiver finalize store --strict", "refuse a damaged store and leave it as it is"),
         ("quiver finalize store --json | jq '.cores[].damage'", "what recovery set aside"),
     ),
 )
 @click.argument("folder", metavar="DIR")
-def finalize(output: Output, *, folder: str) -> int:
+@strict_option
+def finalize(output: Output, *, folder: str, strict: bool) -> int:
     """Recover a store and make its log a segment.
 
     Opens the store as its writer, so nobody else may be writing it. Damage is set aside in
-    quarantine as with every opening; the exit code is 9 then.
+    quarantine as with every opening, or with --strict left as it is; the exit code is 9 then.
     """
     from quiver.cli.inspect import core_numbers, open_folder
     from quiver.manifest import StoreManifest
@@ -40,7 +43,7 @@ def finalize(output: Output, *, folder: str) -> int:
         cores = core_numbers(disk)
     finally:
         disk.close()
-    reports = [_finalize(folder, core) for core in cores]
+    reports = [_finalize(output, folder, core, strict=strict) for core in cores]
     if output.as_json:
         output.document({"path": disk.root, "cores": reports})
     else:
@@ -49,10 +52,8 @@ def finalize(output: Output, *, folder: str) -> int:
     return DAMAGED if any(report["damage"] for report in reports) else OK
 
 
-def _finalize(folder: str, core: int) -> dict[str, Any]:
-    import quiver
-
-    with quiver.open(folder, core=core, worker=False) as store:
+def _finalize(output: Output, folder: str, core: int, *, strict: bool) -> dict[str, Any]:
+    with open_store(output, folder, strict=strict, core=core) as store:
         store.finalize()
         recovery: RecoveryReport = store.recovery
         written = store.metrics().get(("quiver.segment.finalized_segments", ""), 0)

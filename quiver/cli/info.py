@@ -76,13 +76,15 @@ def _describe(disk: Disk, core: int, manifest: StoreManifest) -> Fields:
     """Read one core, station by station."""
     from quiver.cli.inspect import load_segments
     from quiver.cli.outcomes import read_acks, subscriber_fields
+    from quiver.engine.migration import layout_of_log
 
     catalog, damaged = load_segments(disk, core)
     acks = read_acks(disk, core, {i.segment_seq: i.bundle_count for i in catalog})
     covered = acks.floor.next_wal_seq - 1
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
-    wal, held = _wal(disk, core, catalog, digest=manifest.layout_digest, covered=covered)
+    digest = layout_of_log(disk, core, manifest)
+    wal, held = _wal(disk, core, catalog, digest=digest, covered=covered)
     quarantine = _quarantine(disk, core)
     used = wal["used_bytes"] + catalog.segment_bytes + quarantine["quarantine_bytes"]
     used += (acks.log_bytes or 0) + (acks.checkpoint_bytes or 0)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from quiver.cli.opening import open_store, strict_option
 from quiver.cli.output import Output, count
 from quiver.cli.program import COUNT_MAX, verb
 from quiver.errors import InputError, MissingError
@@ -79,6 +80,7 @@ class _Tally:
 @click.option(
     "--null", "nulls", multiple=True, metavar="TEXT", help="What CSV has for no value. Repeatable."
 )
+@strict_option
 def ingest(
     output: Output,
     *,
@@ -87,6 +89,7 @@ def ingest(
     batch_rows: int,
     by: str | None,
     nulls: tuple[str, ...],
+    strict: bool,
 ) -> None:
     """Append files to a store, made if it is not there.
 
@@ -106,7 +109,7 @@ def ingest(
         bundles = align_by_key(sources, by)
     # The first bundle is made before the store is: a file that cannot be read leaves no store.
     first = next(bundles, None)
-    store, created = _open(folder, sources)
+    store, created = _open(output, folder, sources, strict=strict)
     tally = _Tally()
     try:
         with store:
@@ -137,9 +140,10 @@ def _parse(pairs: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def _open(folder: str, sources: Sequence[Source]) -> tuple[Store, bool]:
+def _open(
+    output: Output, folder: str, sources: Sequence[Source], *, strict: bool
+) -> tuple[Store, bool]:
     """Open the store, or make it with the slots of the sources; says whether it was made."""
-    import quiver
     from quiver.disk import LocalDisk
     from quiver.manifest import MANIFEST_NAME, StoreManifest
 
@@ -147,16 +151,16 @@ def _open(folder: str, sources: Sequence[Source]) -> tuple[Store, bool]:
     try:
         disk = LocalDisk(folder)
     except MissingError:
-        return quiver.open(folder, slots=names, worker=False), True
+        return open_store(output, folder, strict=strict, slots=names), True
     try:
         if disk.stat(MANIFEST_NAME) is None:
-            return quiver.open(folder, slots=names, worker=False), True
+            return open_store(output, folder, strict=strict, slots=names), True
         slots = StoreManifest.read(disk).slots
     finally:
         disk.close()
     for name in names:
         slots[name]  # InputError that lists the known ones.
-    return quiver.open(folder, worker=False), False
+    return open_store(output, folder, strict=strict), False
 
 
 def _append(

@@ -13,7 +13,6 @@ segments    one is deleted: it is passed over
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,12 +20,19 @@ from typing import Final
 
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File, LocalDisk, Stat
-from quiver.engine.core import core_folder
+from quiver.engine.core import core_folder, core_numbers
 from quiver.errors import DamagedEntry, DamageError, MissingError, StorageError, VersionError
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, parse_segment_name, read_info
 from quiver.wal import ACTIVE_NAME
-from quiver.wal.format import BUNDLE, HEADER_BYTES, Place, decode_bundle, decode_header
+from quiver.wal.format import (
+    BUNDLE,
+    CHECKPOINT,
+    HEADER_BYTES,
+    Place,
+    decode_bundle,
+    decode_header,
+)
 from quiver.wal.reader import Entry, Tail, walk
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 
@@ -46,7 +52,6 @@ __all__ = [
 ]
 
 _ATTEMPTS: Final = 8
-_CORE: Final = re.compile(r"core_(0|[1-9][0-9]{0,8})")
 
 Visit = Callable[[EncodedBundle], None]
 
@@ -54,12 +59,6 @@ Visit = Callable[[EncodedBundle], None]
 def open_folder(path: str) -> LocalDisk:
     """Open a store's folder for reading; raises MissingError or StorageError."""
     return LocalDisk(path)
-
-
-def core_numbers(disk: Disk) -> list[int]:
-    """List the cores that have a folder, ascending."""
-    matches = [_CORE.fullmatch(e.name) for e in disk.list_dir("") if not e.is_file]
-    return sorted(int(match[1]) for match in matches if match)
 
 
 def listing(disk: Disk, folder: str) -> list[Stat]:
@@ -116,6 +115,8 @@ class WalState:
     bundle_count: int = 0
     next_seq: int | None = None
     """What the next file must go on with; None if nobody knows."""
+    begins_with: int | None = None
+    """The number of its first bundle, or what a checkpoint before that says."""
     wal_seq_first: int | None = None
     wal_seq_last: int | None = None
     ingestion_ns_first: int | None = None
@@ -254,7 +255,10 @@ def _walk(
             if item.damage is not None:
                 state.damage.append(item.damage.at(place))
             if item.frame.entry_type == BUNDLE:
+                _follow(state, item, item.frame.wal_seq)
                 _take_bundle(state, item, visit)
+            elif item.frame.entry_type == CHECKPOINT:
+                _follow(state, item, item.frame.wal_seq + 1)
             else:
                 state.next_seq = None  # Only a newer Quiver knows what it used up.
         elif isinstance(item, Tail) and item.is_torn and item.error is not None:
@@ -265,12 +269,19 @@ def _walk(
     return state
 
 
+def _follow(state: WalState, item: Entry, wal_seq: int) -> None:
+    """Note that an entry has this number, or that a checkpoint names it as the next one."""
+    if state.next_seq is not None and wal_seq > state.next_seq:
+        error = jump(state.path, item.offset, next_seq=state.next_seq, found=wal_seq)
+        state.damage.append(error)
+    if state.begins_with is None:
+        state.begins_with = wal_seq
+    state.next_seq = wal_seq
+
+
 def _take_bundle(state: WalState, item: Entry, visit: Visit | None) -> None:
     bundle = decode_bundle(item.frame)
     state.bundle_count += 1
-    if state.next_seq is not None and bundle.wal_seq > state.next_seq:
-        error = jump(state.path, item.offset, next_seq=state.next_seq, found=bundle.wal_seq)
-        state.damage.append(error)
     state.next_seq = bundle.wal_seq + 1
     if state.wal_seq_first is None:
         state.wal_seq_first, state.ingestion_ns_first = bundle.wal_seq, bundle.ingestion_ns

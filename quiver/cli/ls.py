@@ -12,7 +12,7 @@ from quiver.cli.program import verb
 
 if TYPE_CHECKING:
     from quiver.disk import Disk
-    from quiver.slots import SlotTable
+    from quiver.manifest import StoreManifest
 
 __all__ = ["ls"]
 
@@ -71,10 +71,10 @@ def ls(output: Output, *, folder: str, noun: str | None) -> None:
     from quiver.manifest import StoreManifest
 
     disk = open_folder(folder)
-    slots = StoreManifest.read(disk).slots
+    manifest = StoreManifest.read(disk)
     cores = core_numbers(disk)
     for place, wanted in enumerate((noun,) if noun else _NOUNS[:3]):
-        items = (item for core in cores for item in _LISTERS[wanted](disk, core, slots))
+        items = (item for core in cores for item in _LISTERS[wanted](disk, core, manifest))
         if output.as_json:
             for item in items:
                 output.line({"kind": wanted.removesuffix("s"), **item})
@@ -101,12 +101,14 @@ def _cell(name: str, value: Any) -> Any:  # noqa: ANN401
     return size(value) if name.endswith("_bytes") else value
 
 
-def _wal(disk: Disk, core: int, slots: SlotTable) -> Iterator[Fields]:
+def _wal(disk: Disk, core: int, manifest: StoreManifest) -> Iterator[Fields]:
     from quiver.cli.inspect import load_segments, survey_wal
     from quiver.engine.core import covered_place
+    from quiver.engine.migration import layout_of_log
 
+    digest = layout_of_log(disk, core, manifest)
     newest = covered_place(load_segments(disk, core)[0])
-    for state in survey_wal(disk, core, newest=newest, digest=slots.digest()):
+    for state in survey_wal(disk, core, newest=newest, digest=digest):
         yield {
             "core": core,
             "path": state.path,
@@ -122,7 +124,7 @@ def _wal(disk: Disk, core: int, slots: SlotTable) -> Iterator[Fields]:
         }
 
 
-def _segments(disk: Disk, core: int, _: SlotTable) -> Iterator[Fields]:
+def _segments(disk: Disk, core: int, _: StoreManifest) -> Iterator[Fields]:
     from quiver.cli.inspect import load_segments
 
     catalog, damaged = load_segments(disk, core)
@@ -157,7 +159,7 @@ def _segments(disk: Disk, core: int, _: SlotTable) -> Iterator[Fields]:
         }
 
 
-def _subscribers(disk: Disk, core: int, _: SlotTable) -> Iterator[Fields]:
+def _subscribers(disk: Disk, core: int, _: StoreManifest) -> Iterator[Fields]:
     from quiver.cli.inspect import load_segments
     from quiver.cli.outcomes import read_acks, subscriber_fields
 
@@ -167,7 +169,7 @@ def _subscribers(disk: Disk, core: int, _: SlotTable) -> Iterator[Fields]:
         yield {"core": core, **subscriber_fields(acks, catalog, name)}
 
 
-def _bundles(disk: Disk, core: int, slots: SlotTable) -> Iterator[Fields]:
+def _bundles(disk: Disk, core: int, manifest: StoreManifest) -> Iterator[Fields]:
     from quiver.cli.inspect import load_segments
     from quiver.errors import MissingError
     from quiver.segment import SegmentReader
@@ -188,11 +190,13 @@ def _bundles(disk: Disk, core: int, slots: SlotTable) -> Iterator[Fields]:
                     "wal_seq": entry.wal_seq,
                     "ingestion_time": format_time(entry.ingestion_ns),
                     "payload_bytes": entry.byte_count,
-                    "slots": [slots[i].name if i in slots else str(i) for i in ids],
+                    "slots": [
+                        manifest.slots[i].name if i in manifest.slots else str(i) for i in ids
+                    ],
                 }
 
 
-_LISTERS: Final[dict[str, Callable[[Disk, int, SlotTable], Iterator[Fields]]]] = {
+_LISTERS: Final[dict[str, Callable[[Disk, int, StoreManifest], Iterator[Fields]]]] = {
     "wal": _wal,
     "segments": _segments,
     "subscribers": _subscribers,

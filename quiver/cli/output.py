@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final
@@ -141,6 +141,25 @@ class Output:
         finally:
             self._bar = None
             bar.stop()
+
+    @contextmanager
+    def meter(self, label: str) -> Iterator[Callable[[int, int], None]]:
+        """Show a bar as in ``progress`` for bytes whose total is known only later.
+
+        Gives a function to call with bytes done so far and of all; the first call shows the bar.
+        """
+        with ExitStack() as stack:
+            advance: Callable[[int], None] | None = None
+            shown = 0
+
+            def show(done: int, total: int) -> None:
+                nonlocal advance, shown
+                if advance is None:
+                    advance = stack.enter_context(self.progress(label, total, unit="B"))
+                advance(done - shown)
+                shown = done
+
+            yield show
 
     def _write(self, text: str) -> None:
         with self._without_bar():

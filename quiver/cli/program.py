@@ -32,6 +32,8 @@ VERBS: Final[dict[str, str]] = {
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",
     "finalize": "Recover a store and make its log a segment.",
+    "repair": "Make a damaged store sound.",
+    "migrate": "Change the slot table of a store.",
     "crashtest": "Look for a crash that loses something.",
     "version": "Say which version this is.",
 }

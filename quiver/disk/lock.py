@@ -20,14 +20,18 @@ _PID_BYTES_MAX = 20
 class FolderLock:
     """A held lock on an open descriptor."""
 
-    def __init__(self, descriptor: int, place: str, *, wait: bool) -> None:
-        """Lock the descriptor and take it over; closed again if the lock is refused."""
+    def __init__(self, descriptor: int, place: str, *, wait: bool, announced: bool = True) -> None:
+        """Lock the descriptor and take it over; closed again if the lock is refused.
+
+        If it is ``announced`` our pid is written to the file.
+        """
         self._descriptor = descriptor
         self._pid = os.getpid()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+            if announced:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         except BlockingIOError as error:
             pid = _read_pid(descriptor)
             self.release()

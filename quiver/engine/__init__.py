@@ -5,10 +5,15 @@
 ``core``          the open parts of one core directory
 ``recovery``      open one, whatever way the last writer ended
 ``ingest``        append and finalize
+``commit``        one sync for many: who leads, who follows, who is told
 ``delivery``      claim, ack, nack, defer
 ``outcomes``      ack.log to and from the registry
 ``space``         evict, drop, refuse: what retention decided
 ``maintenance``   one tick of upkeep, and the last
+``salvage``       make a damaged store sound, losing what is damaged and no more
+``mending``       one damaged segment
+``restore``       quiver.json
+``migration``     another slot table
 ``worker``        the thread that ticks
 ================  =====================================================================
 """
@@ -16,15 +21,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from quiver.clock import Clock, SystemClock
 from quiver.config import Config
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.core import RecoveryReport
+from quiver.engine.migration import settle
 from quiver.engine.receipt import Receipt
-from quiver.engine.recovery import open_core
+from quiver.engine.recovery import RecoveryProgress, open_core
 from quiver.engine.store import Store, StoreInfo
 from quiver.engine.subscription import Subscription
 from quiver.errors import InputError
@@ -32,7 +38,15 @@ from quiver.slots import Slot, SlotTable
 
 CORES_MAX = 1024
 
-__all__ = ["Receipt", "RecoveryReport", "Store", "StoreInfo", "Subscription", "open"]
+__all__ = [
+    "Receipt",
+    "RecoveryProgress",
+    "RecoveryReport",
+    "Store",
+    "StoreInfo",
+    "Subscription",
+    "open",
+]
 
 
 def open(  # noqa: A001
@@ -44,16 +58,19 @@ def open(  # noqa: A001
     clock: Clock | None = None,
     disk: Disk | None = None,
     worker: bool = True,
+    progress: Callable[[RecoveryProgress], None] | None = None,
 ) -> Store:
     """Open the store in folder ``path`` for writing, recover it, and give it.
 
     ``slots`` names the payloads of a bundle, in order; needed to create a store, and checked if it
     exists. ``config`` is a Config or a mapping of its sections. One process may write a core
     at a time. ``disk`` and ``clock`` replace the operating system's, for tests; with
-    ``worker=False`` the store has no thread and the caller calls ``maintain``.
+    ``worker=False`` the store has no thread and the caller calls ``maintain``. ``progress`` is
+    called during a long recovery, from this thread.
 
     Raises MissingError if there is no store and no ``slots``, VersionError for other slots or a
-    newer format, LockedError if it is being written, InputError for unusable arguments.
+    newer format, LockedError if it is being written, InputError for unusable arguments, and
+    DamageError if something is damaged and ``recovery.policy`` is ``strict``.
     """
     if isinstance(core, bool) or not isinstance(core, int) or not 0 <= core < CORES_MAX:
         raise InputError(f"core: {core!r} is not a whole number from 0 to {CORES_MAX - 1}")
@@ -62,12 +79,13 @@ def open(  # noqa: A001
     if clock is None:
         clock = SystemClock()
     if disk is not None:
-        return Store(
-            open_core(disk, core, slots=table, config=settings, clock=clock), worker=worker
-        )
+        settle(disk, core)
+        opened = open_core(disk, core, slots=table, config=settings, clock=clock, watch=progress)
+        return Store(opened, worker=worker)
     local = LocalDisk(path, create=table is not None)
     try:
-        opened = open_core(local, core, slots=table, config=settings, clock=clock)
+        settle(local, core)
+        opened = open_core(local, core, slots=table, config=settings, clock=clock, watch=progress)
     except BaseException:
         local.close()
         raise

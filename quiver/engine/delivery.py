@@ -47,14 +47,14 @@ def unregister(core: Core, name: str) -> None:
         _write(core, [Unregister(core.registry.ids[name], core.clock.wall_ns())])
         sync_acks(core)
         core.registry.unregister(name)
-        core.changed.notify_all()
+        core.announce()
 
 
 def release_forgotten(core: Core) -> None:
     """Offer again what was claimed through handles that nobody has any more."""
     while core.forgotten:
         core.registry.release(core.forgotten.popleft())
-        core.changed.notify_all()
+        core.announce()
 
 
 def next_claim(core: Core, name: str) -> tuple[Claim, BundleEntry, RecordBundle] | None:
@@ -66,7 +66,7 @@ def next_claim(core: Core, name: str) -> tuple[Claim, BundleEntry, RecordBundle]
         if claim is None:
             return None
         try:
-            entry, bundle = _read(core, claim)
+            found = _read(core, claim)
         except DamageError as error:
             core.registry.release(claim)
             with core.whole():
@@ -77,10 +77,15 @@ def next_claim(core: Core, name: str) -> tuple[Claim, BundleEntry, RecordBundle]
             core.registry.release(claim)
             raise
         else:
-            return claim, entry, bundle
+            if found is not None:
+                return claim, *found
+            core.registry.release(claim)
+            with core.whole():
+                _drop(core, claim)
 
 
-def _read(core: Core, claim: Claim) -> tuple[BundleEntry, RecordBundle]:
+def _read(core: Core, claim: Claim) -> tuple[BundleEntry, RecordBundle] | None:
+    """Read a bundle; None if damage took a part of it, as a repair wrote down."""
     reader = core.readers.get(claim.segment_seq)
     if reader is None:
         path = core.catalog.get(claim.segment_seq).path
@@ -88,6 +93,8 @@ def _read(core: Core, claim: Claim) -> tuple[BundleEntry, RecordBundle]:
         if len(core.readers) >= _READERS_MAX:
             core.readers.pop(next(iter(core.readers)))
         core.readers[claim.segment_seq] = reader
+    if claim.bundle_index in reader.lost:
+        return None
     batches = reader.bundle(claim.bundle_index)
     slots = core.manifest.slots
     named = {slots[slot_id].name: batch for slot_id, batch in batches.items()}
@@ -114,6 +121,12 @@ def _write_off(core: Core, claim: Claim, error: DamageError) -> None:
     if seq not in core.readers:
         write_off_segment(core, seq, DROPPED_DAMAGED)
         return
+    _drop(core, claim)
+
+
+def _drop(core: Core, claim: Claim) -> None:
+    """Record that a subscriber never gets a bundle."""
+    seq = claim.segment_seq
     now = core.clock.wall_ns()
     record = Dropped(claim.subscriber_id, seq, claim.bundle_index, 1, now, DROPPED_DAMAGED)
     _write(core, [record])
@@ -160,13 +173,13 @@ def nack(core: Core, claim: Claim, delay_ns: int | None, *, reason: str) -> None
         _write(core, [record])
         core.registry.nack(claim, now + delay_ns)
     _log.info("subscriber.nacked", extra={"attempt": claim.attempt, "reason": reason[:200]})
-    core.changed.notify_all()
+    core.announce()
 
 
 def defer(core: Core, claim: Claim) -> None:
     """Put a claimed bundle back; it is offered again at once and nothing is written."""
     core.registry.release(claim)
-    core.changed.notify_all()
+    core.announce()
 
 
 def _write(core: Core, records: list[Record]) -> None:

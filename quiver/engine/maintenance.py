@@ -15,7 +15,7 @@ from quiver.engine.outcomes import checkpoint
 from quiver.engine.space import evict, reclaim, sync_acks
 from quiver.errors import QuiverError
 
-__all__ = ["shut", "tick"]
+__all__ = ["let_go", "shut", "tick"]
 
 
 def tick(core: Core) -> int:
@@ -31,17 +31,26 @@ def tick(core: Core) -> int:
     return before + core.next_segment_seq - written - len(core.catalog)
 
 
-def shut(core: Core) -> None:
+def _sync_log(core: Core) -> None:
+    core.log.sync_all()
+
+
+def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
     """Bring everything to rest and let go of it; lets go also when the disk refuses."""
     try:
         if core.broken is None:
-            _each(core, sync_acks, evict, finalize, reclaim, _sync_log)
+            _each(core, sync_acks, evict, finalize, reclaim, sync_log)
     finally:
-        for reader in core.readers.values():
-            reader.close()
-        core.readers.clear()
-        core.acks.close()
-        core.log.close()
+        let_go(core)
+
+
+def let_go(core: Core) -> None:
+    """Close what is open, as it is."""
+    for reader in core.readers.values():
+        reader.close()
+    core.readers.clear()
+    core.acks.close()
+    core.log.close()
 
 
 def _each(core: Core, *steps: Callable[[Core], object]) -> None:
@@ -68,7 +77,3 @@ def _finalize_if_due(core: Core) -> None:
 def _checkpoint_if_large(core: Core) -> None:
     if core.acks.file_bytes > core.config.acks.max_size:
         checkpoint(core)
-
-
-def _sync_log(core: Core) -> None:
-    core.log.sync_all()

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -55,6 +55,15 @@ _EXTRAS: Final = (
     ("null_counts", _NULL_COUNTS),
     ("omitted_columns", pa.binary()),
 )
+_METADATA_FAULTS: Final = (
+    InputError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 _NULLABLE: Final = {"event_ts_min", "event_ts_max", "omitted_columns"}
 
 
@@ -63,6 +72,8 @@ class Description:
     """What the directory's metadata says about the store; empty in other writers' files.
 
     ``schemas`` holds each slot's representative schema as it was written; ``schema`` reads one.
+    ``lost`` gives slots of bundles, by bundle index, that damage took from an earlier file of this
+    segment: the bundle is not what was appended.
     """
 
     store_id: str | None = None
@@ -70,6 +81,7 @@ class Description:
     segment_seq: int | None = None
     slots: SlotTable | None = None
     schemas: Mapping[int, bytes] | None = None
+    lost: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def schema(self, slot_id: int, limits: LimitsConfig) -> pa.Schema | None:
         """Read the representative schema of a slot; None if the file has none for it."""
@@ -206,6 +218,9 @@ def _encode_description(
         b"quiver.segment_seq": b"%d" % (about.segment_seq or 0),
         b"quiver.slots": json.dumps(slots, separators=(",", ":")).encode(),
     }
+    if about.lost:
+        lost = {str(index): list(slots) for index, slots in sorted(about.lost.items())}
+        metadata[b"quiver.lost"] = json.dumps(lost, separators=(",", ":")).encode()
     for slot_id, schema in sorted(schemas.items()):
         text = base64.b64encode(schema.serialize().to_pybytes())
         metadata[b"quiver.schema.%d" % slot_id] = text
@@ -232,8 +247,12 @@ def _decode_description(metadata: Mapping[bytes, bytes]) -> Description:
                 for slot_id in range(SLOTS_MAX)
                 if (key := b"quiver.schema.%d" % slot_id) in metadata
             },
+            lost={
+                int(index): tuple(int(slot_id) for slot_id in slots)
+                for index, slots in json.loads(metadata.get(b"quiver.lost", b"{}")).items()
+            },
         )
-    except (InputError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except _METADATA_FAULTS as error:
         raise DamagedEntry(f"a directory's metadata cannot be read: {error}") from error
 
 

@@ -15,7 +15,7 @@ Another writer's file has no checksum but the last; there it is checked at open.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Final, Self
 
@@ -43,7 +43,8 @@ class SegmentReader:
     """One mapped segment. Safe for several threads at once.
 
     Batches that it gives are views of the map and keep it alive: they outlive the reader, and also
-    the file's name. ``slots`` and ``store_id`` are None in another writer's file.
+    the file's name. ``slots`` and ``store_id`` are None in another writer's file. ``lost`` has the
+    bundles, by index, that lack slots because damage took them: no longer what was appended.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class SegmentReader:
         self._by_id = {stream.stream_id: stream for stream in streams}
         self.slots: SlotTable | None = self._about.slots
         self.store_id: str | None = self._about.store_id
+        self.lost: Mapping[int, tuple[int, ...]] = self._about.lost
 
     @classmethod
     def open(cls, disk: Disk, path: str, *, limits: LimitsConfig = _DEFAULT_LIMITS) -> Self:

@@ -67,9 +67,11 @@ def write_segment(
     bundles: Sequence[EncodedBundle],
     *,
     label: SegmentLabel,
+    lost: Mapping[int, tuple[int, ...]] | None = None,
 ) -> SegmentInfo:
     """Write bundles as the segment file of ``label`` in ``folder``, read-only from the start.
 
+    ``lost`` names slots of bundles, by their index, that damage took before: see ``Description``.
     When this returns the file and its name survive a power cut; if it raises, a file of that name
     is as it was, or all new. Any Arrow data can be written and reads back value for value.
     Raises InputError for no bundles, too many, or a slot that ``label`` does not know, and
@@ -93,7 +95,9 @@ def write_segment(
     for stream_id, stream in enumerate(streams):
         offset = layout.add_aligned(stream.data)
         entries.append(_stream_entry(stream_id, stream, offset, label=label, schemas=schemas))
-    about = Description(label.store_id, label.core, label.segment_seq, label.slots)
+    about = Description(
+        label.store_id, label.core, label.segment_seq, label.slots, lost=dict(lost or {})
+    )
     directory = encode_directory(entries, about, schemas)
     manifest = encode_manifest(_bundle_entries(bundles, streams))
     footer = Footer(

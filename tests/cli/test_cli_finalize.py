@@ -52,3 +52,25 @@ def test_damage_is_set_aside_told_and_exit_code_9(run, store, kit) -> None:
     (damage,) = core["damage"]
     assert (damage["path"], damage["offset"]) == (str(log), bundles[3]["offset"])
     assert list((store / "core_0/quarantine").iterdir())
+
+
+def test_strictly_damage_is_left_as_it_is_and_exit_code_9(run, store, kit) -> None:
+    log = store / "core_0/wal/quiver.wal"
+    kit.flip(log, run("dump", log, "--json").lines[-1]["offset"] + 100)
+    before = log.read_bytes()
+    result = run("finalize", store, "--strict")
+    assert (result.code, result.out) == (9, "")
+    assert str(log) in result.err
+    assert log.read_bytes() == before
+    assert not (store / "core_0/quarantine").exists()
+    assert run("finalize", store).code == 9
+
+
+def test_strictly_a_store_without_damage_is_finalized(run, store) -> None:
+    (core,) = run("finalize", store, "--strict", "--json").document["cores"]
+    assert core["replayed_bundle_count"] == 2
+
+
+def test_a_person_sees_how_far_the_recovery_is(store, kit) -> None:
+    assert "recovering" in kit.on_terminal("finalize", str(store))
+    assert "recovering" not in kit.on_terminal("finalize", "--quiet", str(store))

@@ -75,6 +75,25 @@ def test_the_fields_of_check_are_those_on_the_page(run, worn, kit) -> None:
     assert set(kit.leaves(summary)) == fields("check: summary")
 
 
+def test_the_fields_of_repair_are_those_on_the_page(run, worn, kit, tmp_path) -> None:
+    kit.flip(worn / "core_0/acks/ack.log", 64 * 2 + 9)
+    *found, summary = run("repair", worn, "--json").lines
+    assert {item["kind"] for item in found} == {"damage", "lost"}
+    for item in found:
+        names = set(kit.leaves({**item, "wal_seq_ranges": []} if "what" in item else item))
+        assert names == fields(f"repair: {item['kind']}")
+    assert set(kit.leaves(summary)) == fields("repair: summary")
+    (worn / "core_0/segments/0000000000000000.qseg").unlink()
+    kit.flip(worn / "quiver.json", 0)
+    (left,) = (item for item in run("repair", worn, "--json").lines if item["kind"] == "remains")
+    assert set(left) == fields("repair: damage") - {"quarantine[]", "file_state"}
+
+
+def test_the_fields_of_migrate_are_those_on_the_page(run, filled, kit) -> None:
+    found = run("migrate", filled, "--slot", "more", "--json").document
+    assert set(kit.leaves(found)) == fields("migrate")
+
+
 def test_the_fields_of_dump_are_those_on_the_page(run, worn, kit) -> None:
     written: dict[tuple[str, str], set[str]] = {}
     files = [*(worn / "core_0").rglob("*"), worn / "quiver.json", *GOLDEN.rglob("*")]

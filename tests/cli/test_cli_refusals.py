@@ -187,3 +187,15 @@ def test_a_folder_that_cannot_be_written_is_exit_code_8_and_stays_readable(
     check_refused(refused, 8, "Permission denied")
     assert as_nobody(run, "check", store).code == 0
     assert kit.tree_digest(store) == before
+
+
+def test_a_damaged_store_takes_nothing_strictly_and_stays_as_it_is(
+    run: Run, store: Path, table: Path, kit: SimpleNamespace
+) -> None:
+    kit.flip(store / "core_0/acks/ack.log", 64 * 2 + 9)
+    before = contents(store)
+    result = run("ingest", store, "--slot", f"logs={table}", "--strict")
+    assert (result.code, result.out) == (9, "")
+    assert "the frame fails its checksum" in result.err
+    assert contents(store) == before
+    assert run("ingest", store, "--slot", f"logs={table}").code == 0

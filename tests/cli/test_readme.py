@@ -22,7 +22,7 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     done = [sample for sample in samples() if "quiver.spark" not in sample]
-    assert len(done) == len(samples()) - 1 == 4
+    assert len(done) == len(samples()) - 1 == 5
     for sample in done[:2]:
         exec(sample, names)
     assert quiver.scan("store", slot="events").to_table().num_rows == 2
@@ -31,4 +31,6 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
     with pytest.raises(MissingError, match="or every subscriber has acked them already"):
         quiver.scan("store", slot="events").to_table()
     exec(done[3], names)
+    assert capsys.readouterr().out == "uploading 1 row\n"
+    exec(done[4], names)
     assert quiver.scan("store", slot="errors")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gated_disk import GatedDisk
 from store_kit import SLOTS, abandon
 
 import quiver
@@ -40,3 +41,36 @@ def opener(path: Path, clock: ManualClock):
     yield open_
     for store in opened:
         abandon(store)
+
+
+@pytest.fixture
+def disk() -> Iterator[GatedDisk]:
+    """A disk whose syncs can be held up; they never are for longer than a test."""
+    disk = GatedDisk()
+    yield disk
+    disk.gate.open()
+
+
+@pytest.fixture
+def open_gated(disk: GatedDisk) -> Iterator[Opener]:
+    """Open a store on that disk; those still open are closed at the end."""
+    opened: list[quiver.Store] = []
+
+    def open_(*, worker: bool = True, clock: Any = None, **config: Any) -> quiver.Store:
+        store = quiver.open(
+            "memory", slots=SLOTS, disk=disk, worker=worker, clock=clock, config=config
+        )
+        opened.append(store)
+        return store
+
+    yield open_
+    disk.gate.open()
+    disk.heal()
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def no_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but what a test is about makes the worker sync."""
+    monkeypatch.setattr("quiver.engine.worker._TICK_NS", 10**15)

@@ -19,6 +19,7 @@ from quiver.errors import (
     StorageError,
     SubscriberError,
     TornEntry,
+    WaitTimeoutError,
 )
 from quiver.metrics import CATALOGUE, Metrics
 
@@ -42,6 +43,7 @@ def test_all_errors_are_of_one_tree_and_in_the_list() -> None:
         (StorageError, OSError),
         (MissingError, FileNotFoundError),
         (SubscriberError, LookupError),
+        (WaitTimeoutError, TimeoutError),
     ],
 )
 def test_errors_are_also_what_python_calls_them(kind: type, builtin: type) -> None:
@@ -97,7 +99,11 @@ def test_errors_survive_the_way_from_another_process(error: QuiverError) -> None
 
 def test_only_errors_that_may_pass_are_retryable() -> None:
     kinds = [getattr(errors, name) for name in errors.__all__]
-    assert {kind.__name__ for kind in kinds if kind.retryable} == {"CapacityError", "LockedError"}
+    assert {kind.__name__ for kind in kinds if kind.retryable} == {
+        "CapacityError",
+        "LockedError",
+        "WaitTimeoutError",
+    }
 
 
 def test_the_system_clock_has_a_date_and_never_goes_back() -> None:

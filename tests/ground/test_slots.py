@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quiver.errors import InputError
-from quiver.slots import Slot, SlotTable
+from quiver.slots import Slot, SlotDifference, SlotTable
 
 
 def test_names_become_slots_in_order() -> None:
@@ -87,3 +87,35 @@ def test_the_digest_covers_id_name_and_payload_type_and_nothing_else() -> None:
 def test_the_digest_of_a_known_table_never_changes() -> None:
     # It stands in the header of every WAL file: a change here makes all of them unreadable.
     assert SlotTable.of(["logs", "spans"]).digest().hex() == "38d5ac3cae1626bc8a8c494adde24386"
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "options"),
+    [
+        (["a", "b"], "", ""),
+        (["a"], "only in the store: b (id 1)", "--drop b"),
+        (["a", "b", "c"], "only asked for: c (id 2)", "--slot c=2"),
+        (["a", "c"], "different: b (id 1) in the store is c (id 1)", "--rename b=c"),
+        (
+            [Slot(0, "a", 0), Slot(1, "c", 8), Slot(3, "d", 3)],
+            "only asked for: d (id 3); different: b (id 1) in the store is c (id 1, type 8)",
+            "--slot d=3 --rename b=c --type c=8",
+        ),
+        (
+            [Slot(0, "a", 9), Slot(1, "b", 1)],
+            "different: a (id 0) in the store is a (id 0, type 9)",
+            "--type a=9",
+        ),
+        (
+            ["b", "a"],
+            "different: a (id 0) in the store is a (id 1), b (id 1) in the store is b (id 0)",
+            "",
+        ),
+        ({"x": 5}, "only in the store: a (id 0), b (id 1); only asked for: x (id 5)", None),
+    ],
+    ids=["equal", "fewer", "more", "renamed", "much", "retyped", "moved", "all"],
+)
+def test_two_tables_are_compared_slot_by_slot(asked, text: str, options: str | None) -> None:
+    difference = SlotDifference.between(SlotTable.of(["a", "b"]), SlotTable.of(asked))
+    assert str(difference) == text
+    assert difference.options() == ("--drop a --drop b --slot x=5" if options is None else options)

@@ -74,6 +74,13 @@ def test_streams_and_description_come_back_as_they_were_written():
     assert about.schema(63, LimitsConfig()) is None
 
 
+def test_what_damage_took_from_bundles_comes_back_as_it_was_written():
+    about = Description("id", 2, 7, ABOUT.slots, lost={3: (0,), 1: (5, 0), 4: ()})
+    table = encode_directory([FIRST, SECOND], about, {0: SCHEMA})
+    assert decode_directory(table, FOOTER, end=END)[1].lost == {1: (5, 0), 3: (0,), 4: ()}
+    assert decode([FIRST, SECOND])[1].lost == {}
+
+
 DAMAGED_STREAMS = [
     ("stream_id twice", {"stream_id": 0}, "twice"),
     ("slot_id 64", {"slot_id": 64}, "impossible slot"),
@@ -148,6 +155,12 @@ def test_a_column_that_only_we_write_may_be_missing_or_mean_another_thing(name, 
         (b"quiver.slots", b'[{"id":0,"name":"a"}]'),
         (b"quiver.slots", b'[{"id":64,"name":"a","payload_type_id":0,"event_time":""}]'),
         (b"quiver.slots", b'[{"id":0,"name":"a","payload_type_id":0,"event_time":1}]'),
+        (b"quiver.lost", b"{"),
+        (b"quiver.lost", b"[1]"),
+        (b"quiver.lost", b'{"a":[0]}'),
+        (b"quiver.lost", b'{"0":0}'),
+        (b"quiver.lost", b'{"0":["a"]}'),
+        (b"quiver.lost", b'{"0":[Infinity]}'),
     ],
 )
 def test_each_damaged_value_of_the_description_is_refused(key, value):

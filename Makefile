@@ -19,10 +19,10 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak fuzz demo clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal fuzz demo clean
 
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with all that is needed here; PYTHON=python3.12 picks another one
 
@@ -68,6 +68,9 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it, and lo
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
 	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=all QUIVER_DAMAGE=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage --timeout 3600
+
+bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten minutes
+	$(BIN)/python -m bench.wal
 
 soak: $(READY) ## the same for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak

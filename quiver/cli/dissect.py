@@ -36,11 +36,13 @@ from quiver.segment.format import MAGIC as SEGMENT_MAGIC
 from quiver.segment.format import TRAILER_BYTES, decode_footer, decode_trailer
 from quiver.wal.format import (
     BUNDLE,
+    CHECKPOINT,
     HEADER,
     HEADER_BYTES,
     SIDECAR,
     SIDECAR_MAGIC,
     decode_bundle,
+    decode_checkpoint,
     decode_sidecar,
 )
 from quiver.wal.format import MAGIC as WAL_MAGIC
@@ -145,6 +147,8 @@ def _wal_entry(item: Entry) -> Item:
         "wal_seq": frame.wal_seq,
         "ingestion_time": format_time(frame.ingestion_ns),
     }
+    if frame.entry_type == CHECKPOINT:
+        return _wal_checkpoint(item)
     if frame.entry_type != BUNDLE:
         fields["entry_type"] = frame.entry_type
         return Item("entry", item.offset, item.end - item.offset, fields)
@@ -159,6 +163,19 @@ def _wal_entry(item: Entry) -> Item:
         for payload in decode_bundle(frame).payloads
     ]
     return Item("bundle", item.offset, item.end - item.offset, fields)
+
+
+def _wal_checkpoint(item: Entry) -> Item:
+    try:
+        place = decode_checkpoint(item.frame)
+    except DamageError as error:
+        return _damage(error.at("", base=item.offset - error.offset), item.end)
+    fields = {
+        "wal_seq": item.frame.wal_seq,
+        "truncate_generation": place.generation,
+        "truncate_offset": place.offset,
+    }
+    return Item("checkpoint", item.offset, item.end - item.offset, fields)
 
 
 def _sidecar(disk: Disk, path: str) -> Items:

@@ -108,7 +108,7 @@ def test_the_fields_of_dump_are_those_on_the_page(run, worn, kit) -> None:
             written.setdefault(key, set()).update(names)
     page = dump_fields()
     common = fields("dump")
-    assert written.keys() == page.keys() - {("wal", "entry")}
+    assert written.keys() == page.keys() - {("wal", "entry"), ("wal", "checkpoint")}
     for key, names in written.items():
         # An empty list shows the list and not what is in its elements.
         whole = {
@@ -118,13 +118,18 @@ def test_the_fields_of_dump_are_those_on_the_page(run, worn, kit) -> None:
 
 
 def test_other_entries_of_a_log_have_the_fields_on_the_page(run, store, kit) -> None:
-    from quiver.wal.format import CRC, HEAD, LENGTH, crc32c
+    from quiver.wal.format import CRC, HEAD, LENGTH, Place, crc32c, encode_checkpoint
 
-    body = HEAD.pack(1, 5, 9, 0)
     with (store / "core_0/wal/quiver.wal").open("ab") as file:
-        file.write(LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body)))
-    item = run("dump", store / "core_0/wal/quiver.wal", "--json").lines[-1]
-    assert item["entry_type"] == 1
+        file.write(encode_checkpoint(9, Place(3, 77)))
+        for kind in (7, 1):  # The second is a checkpoint without a place.
+            body = HEAD.pack(kind, 5, 9, 0)
+            file.write(LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body)))
+    checkpoint, item, damage = run("dump", store / "core_0/wal/quiver.wal", "--json").lines[-3:]
+    assert set(kit.leaves(checkpoint)) - fields("dump") == dump_fields()["wal", "checkpoint"]
+    assert (checkpoint["wal_seq"], checkpoint["truncate_offset"]) == (9, 77)
+    assert (damage["kind"], damage["message"]) == ("damage", "a checkpoint entry is too short")
+    assert item["entry_type"] == 7
     assert set(kit.leaves(item)) - fields("dump") == dump_fields()["wal", "entry"]
 
 

@@ -19,7 +19,7 @@ from quiver.errors import (
     TornEntry,
 )
 from quiver.testing import MemoryDisk
-from quiver.testing.acts import Sync, Truncate, Unlink, Write
+from quiver.testing.acts import Act, Rename, Sync, SyncDir, Truncate, Unlink, Write
 from quiver.testing.recorder import FaultKind, Killed
 from quiver.wal import Log, Place, Replay
 from quiver.wal.format import ENTRY_OVERHEAD, HEAD, HEADER_BYTES, encode_bundle, encode_sidecar
@@ -304,3 +304,25 @@ def test_a_sequence_that_goes_back_is_damage_that_names_both(place: Folder) -> N
     [error] = place.replay.damage
     assert isinstance(error, DamagedEntry)
     assert (error.offset, error.expected, error.found) == (start_of(2), "above 1", 1)
+
+
+@pytest.mark.parametrize("kind", [Rename, SyncDir])
+def test_a_rewrite_that_cannot_take_the_name_stops_the_log(kind: type) -> None:
+    disk = MemoryDisk(punch_supported=False)
+    log, _ = start(disk, reclaim_size=1)
+    places = [log.append(bundle(seq)) for seq in range(5)]
+    log.sync_all()
+    renamed = []
+
+    def strikes(op: Act) -> bool:
+        renamed.append(isinstance(op, Rename) and op.name == "quiver.wal")
+        return isinstance(op, kind) and any(renamed)
+
+    disk.fail(strikes, error="EIO")
+    with pytest.raises(StorageError):
+        log.truncate(places[2])
+    disk.heal()
+    with pytest.raises(PoisonedError):
+        log.append(bundle(5))
+    log.close()
+    assert start(disk, covered_seq=2)[1] == [3, 4]

@@ -231,3 +231,30 @@ def test_a_sidecar_of_another_version_names_it(version: int) -> None:
     data = sealed_sidecar(HEAD[:8] + struct.pack("<H", version) + HEAD[10:])
     with pytest.raises(VersionError, match=f"version {version}, this Quiver reads 1"):
         wal.decode_sidecar(data)
+
+
+def test_a_checkpoint_entry_is_these_bytes() -> None:
+    data = wal.encode_checkpoint(0x0102, wal.Place(7, 0x189))
+    body = bytes([1]) + bytes(8) + bytes([2, 1]) + bytes(6) + bytes(8)
+    body += bytes([7]) + bytes(7) + bytes([0x89, 1]) + bytes(6)
+    assert data == struct.pack("<I", 41) + body + struct.pack("<I", crc32c(body))
+    frame = wal.frame_at(memoryview(data), 0, LIMIT)
+    assert (frame.entry_type, frame.wal_seq, frame.ingestion_ns) == (wal.CHECKPOINT, 0x0102, 0)
+    assert (frame.slot_bitmap, frame.blocks, frame.end) == (0, (), len(data))
+    assert wal.decode_checkpoint(frame) == wal.Place(7, 0x189)
+
+
+@pytest.mark.parametrize("length", [25, 40])
+def test_a_checkpoint_without_its_place_is_damaged(length: int) -> None:
+    body = bytes([1]) + bytes(length - 1)
+    data = struct.pack("<I", length) + body + struct.pack("<I", crc32c(body))
+    frame = wal.frame_at(memoryview(b"junk" + data), 4, LIMIT)
+    with pytest.raises(DamagedEntry, match="too short") as caught:
+        wal.decode_checkpoint(frame)
+    assert (caught.value.offset, caught.value.expected, caught.value.found) == (4, 41, length)
+
+
+def test_a_longer_checkpoint_of_a_later_quiver_gives_its_place() -> None:
+    body = wal.encode_checkpoint(3, wal.Place(2, 30))[4:-4] + b"more"
+    data = struct.pack("<I", len(body)) + body + struct.pack("<I", crc32c(body))
+    assert wal.decode_checkpoint(wal.frame_at(memoryview(data), 0, LIMIT)) == wal.Place(2, 30)

@@ -43,8 +43,8 @@ CONFIG: Final = Config.of(
 
 
 def new_log(folder: Path) -> Log:
-    """Make an empty log in a folder."""
-    folder.mkdir()
+    """Make an empty log in a folder, or open the one that is there."""
+    folder.mkdir(exist_ok=True)
     replay = Replay(
         LocalDisk(folder),
         "wal",
@@ -94,7 +94,11 @@ def store_each(folder: Path, bundles: list[dict[str, pa.RecordBatch]]) -> list[f
     return took
 
 
-def recovered(folder: Path, count: int) -> tuple[float, int]:
+BOUNDED: Final = Config.of({"wal": {"max_size": HUGE, "rotate_size": HUGE}})
+"""Segments of the usual size, so that a recovery writes them on its way."""
+
+
+def recovered(folder: Path, count: int, *, config: str = "CONFIG") -> tuple[float, int]:
     """Open a store that was killed, until an append is taken: seconds, peak bytes.
 
     In a process of its own, which has imported everything before.
@@ -102,7 +106,7 @@ def recovered(folder: Path, count: int) -> tuple[float, int]:
     code = (
         "import resource, sys, time\n"
         "import pyarrow, quiver\n"
-        "from bench.wal.__main__ import CONFIG\n"
+        f"from bench.wal.__main__ import {config} as CONFIG\n"
         "from bench.wal import shapes\n"
         "from quiver.testing import MemoryDisk\n"
         "bundle = shapes.of_size(1000)\n"
@@ -128,24 +132,14 @@ def recovered(folder: Path, count: int) -> tuple[float, int]:
 
 
 def killed_store(folder: Path, entry_bytes: int, count: int) -> Path:
-    """Leave a store with ``count`` bundles in its log alone, as a kill does; give the log."""
-    code = (
-        "import os, sys\n"
-        "import quiver\n"
-        "from bench.wal.__main__ import CONFIG\n"
-        "from bench.wal import shapes\n"
-        "bundle = shapes.of_size(int(sys.argv[2]))\n"
-        "store = quiver.open(sys.argv[1], slots=shapes.SLOTS, config=CONFIG, worker=False)\n"
-        "for _ in range(int(sys.argv[3])):\n"
-        "    store.append(bundle, wait=False)\n"
-        "store.flush()\n"
-        "os._exit(0)\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code, str(folder), str(entry_bytes), str(count)],
-        cwd=ROOT,
-        check=True,
-    )
+    """Make a store with ``count`` bundles in its log alone, and give the log."""
+    quiver.open(folder, slots=shapes.SLOTS, worker=False).close()
+    log = new_log(folder / "core_0")
+    bundle = shapes.encoded(shapes.of_size(entry_bytes), 0)
+    for number in range(count):
+        log.append(bundle._replace(wal_seq=number))
+    log.sync_all()
+    log.close()
     return folder / "core_0" / "wal" / ACTIVE_NAME
 
 
@@ -234,6 +228,28 @@ class Bench:
             )
             shutil.rmtree(place)
 
+    def memory(self) -> None:
+        """Recovery of a log far larger than what may be in memory."""
+        for entry_bytes in (2_000, 1_000_000):
+            count = max(int((1 << 30) * self.scale) // entry_bytes, 50)
+            place = self.folder / f"large-{entry_bytes}"
+            killed_store(place, entry_bytes, count)
+            took, peak = recovered(place, count, config="BOUNDED")
+            shutil.rmtree(place)
+            most = 2 * BOUNDED.segment.target_size + 200_000_000
+            row = {
+                "measure": f"memory of a recovery of {count:,} entries of "
+                f"{entry_bytes / 1000:,.0f} KB, in parts of what is allowed",
+                "ratio": peak / most,
+                "least": peak / most,
+                "most": peak / most,
+                "peak_megabytes": peak / 1e6,
+                "allowed_megabytes": most / 1e6,
+                "seconds": took,
+            }
+            self.rows.append(row)
+            print(json.dumps(row), flush=True)
+
 
 def _p99(took: list[float]) -> float:
     return sorted(took)[min(int(len(took) * 0.99), len(took) - 1)]
@@ -281,6 +297,7 @@ def main() -> None:
         bench = Bench(Path(folder), rounds=asked.rounds, scale=asked.scale)
         bench.appends()
         bench.replays()
+        bench.memory()
     page = report(bench.rows, asked.rounds)
     if not asked.attempt:
         (ROOT / "bench" / "WAL.md").write_text(page)

@@ -46,6 +46,11 @@ Sizes that lie are refused before anything is allocated, so it says nothing abou
 """
 
 
+_FILE_BYTES = 1 << 16
+_CHUNK_BYTES = 1024
+"""Room for what is around the bodies of a file, and of each chunk in it."""
+
+
 def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
     """Write one batch as a complete IPC stream: schema, dictionaries, the batch, end."""
     sink = pa.BufferOutputStream()
@@ -62,14 +67,30 @@ def encode_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
 
     Dictionaries of a column must be equal in all batches, otherwise pyarrow raises ArrowInvalid.
     """
-    sink = pa.BufferOutputStream()
     try:
-        with pa.ipc.new_file(sink, schema, options=_OPTIONS) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
+        return _encode_within(schema, batches)
     except MemoryError as error:
         raise _out_of_memory() from error
-    return sink.getvalue()
+
+
+def _encode_within(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
+    """Encode into one piece of memory that should do; a sink that grows takes up to three times."""
+    guess = _FILE_BYTES + sum(batch.nbytes + _CHUNK_BYTES for batch in batches)
+    room = pa.allocate_buffer(guess)
+    sink: Any = pa.FixedSizeBufferWriter(room)
+    try:
+        _write_file(sink, schema, batches)
+    except OSError:
+        sink = pa.BufferOutputStream()  # It did not: many columns, deeply nested.
+        _write_file(sink, schema, batches)
+        return sink.getvalue()
+    return room.slice(0, sink.tell())
+
+
+def _write_file(sink: Any, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:  # noqa: ANN401
+    with pa.ipc.new_file(sink, schema, options=_OPTIONS) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 def decode_stream(

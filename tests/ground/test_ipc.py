@@ -266,3 +266,15 @@ def test_extension_types_come_back_as_they_are() -> None:
     tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((2, 3), np.float32))
     batch = pa.RecordBatch.from_arrays([tensor], ["t"])
     assert decode_stream(encode_stream(batch)).schema.equals(batch.schema)
+
+
+def test_a_file_that_needs_more_room_than_was_guessed_is_the_same(monkeypatch) -> None:
+    columns = {f"column {n}": pa.array([[n], None, []]) for n in range(300)}
+    batch = pa.record_batch(columns)
+    batches = [batch, batch.slice(1), batch.slice(0, 0)]
+    guessed = encode_file(batch.schema, batches)
+    monkeypatch.setattr("quiver.ipc._FILE_BYTES", 0)
+    monkeypatch.setattr("quiver.ipc._CHUNK_BYTES", 0)
+    grown = encode_file(batch.schema, batches)
+    assert grown.equals(guessed)
+    assert pa.ipc.open_file(grown).read_all().num_rows == 5

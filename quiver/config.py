@@ -104,8 +104,9 @@ class RecoveryConfig:
     """What an opening does with damage.
 
     ``salvage`` copies it to quarantine, reports it and goes on with all that is sound; ``strict``
-    refuses to open at the first damage it meets and leaves it as it is. What a crash leaves behind
-    is no damage.
+    refuses to open at the first damage it meets and leaves it as it is. What an append leaves that
+    a crash cut short is no damage; but a power cut may fill what was never synced with garbage,
+    as long as an entry, and nobody can tell that from rot.
     """
 
     policy: RecoveryPolicy = "salvage"

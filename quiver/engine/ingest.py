@@ -141,11 +141,12 @@ def write_open_segment(core: Core) -> SegmentInfo | None:
 
     None if all that was in it was recovered and cannot be decoded; it is in quarantine then.
     """
+    last_seq = core.open_segment.bundles[-1].wal_seq
     if core.unchecked:
-        last_seq = core.open_segment.bundles[-1].wal_seq
         set_unreadable_aside(core)
         if core.open_segment.bundle_count == 0:
             _cover(core, last_seq)
+            core.finalize_failure = None
             return None
     label = SegmentLabel(
         segment_seq=core.next_segment_seq,
@@ -164,7 +165,7 @@ def write_open_segment(core: Core) -> SegmentInfo | None:
             # Named but perhaps not durable: only a recovery can tell which.
             core.fault = error
         raise
-    _register(core, info)
+    _register(core, info, last_seq)
     return info
 
 
@@ -175,12 +176,12 @@ def _cover(core: Core, last_seq: int) -> None:
     core.covered_end = core.open_end
 
 
-def _register(core: Core, info: SegmentInfo) -> None:
-    """Make a durable segment part of the store."""
+def _register(core: Core, info: SegmentInfo, last_seq: int) -> None:
+    """Make a durable segment part of the store; it covers the log up to ``last_seq``."""
     core.catalog.add(info)
     core.registry.add_segment(info.segment_seq, info.bundle_count)
     core.next_segment_seq = info.segment_seq + 1
-    _cover(core, core.open_segment.bundles[-1].wal_seq)
+    _cover(core, last_seq)
     core.open_segment = OpenSegment(core.config.segment)
     core.finalize_failure = None
     core.metrics.add("quiver.segment.finalized_segments")

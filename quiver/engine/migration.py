@@ -88,21 +88,25 @@ def migrate(
     that was broken off. Raises InputError for a change that the data forbids, DamageError for a
     store that must be repaired first, LockedError; the old table stays then.
     """
-    manifest = StoreManifest.read(disk)
-    table = changes.apply(manifest.slots)
-    cores = core_numbers(disk)
-    with HeldDisk(disk, [f"{core_folder(number)}/LOCK" for number in cores]) as held:
-        for number in cores:
-            _settle(held, number, manifest)
-        if table != manifest.slots:
-            strict = replace(config, recovery=RecoveryConfig(policy="strict"))
+    # Who makes a new core takes this lock as well: none comes that nobody here knows of.
+    with HeldDisk(disk, [f"{MANIFEST_NAME}.lock"]) as alone:
+        manifest = StoreManifest.read(alone)
+        table = changes.apply(manifest.slots)
+        cores = core_numbers(alone)
+        with HeldDisk(alone, [f"{core_folder(number)}/LOCK" for number in cores]) as held:
             for number in cores:
-                core = open_core(held, number, slots=None, config=strict, clock=clock, watch=watch)
-                _empty_log(core)
-            _check_data(held, cores, changes, tables=(manifest.slots, table))
-            _switch(held, cores, manifest, table=table)
-        if manifest.replaces is not None or table != manifest.slots:
-            StoreManifest(manifest.store_id, table).write(held)
+                _settle(held, number, manifest)
+            if table != manifest.slots:
+                strict = replace(config, recovery=RecoveryConfig(policy="strict"))
+                for number in cores:
+                    core = open_core(
+                        held, number, slots=None, config=strict, clock=clock, watch=watch
+                    )
+                    _empty_log(core)
+                _check_data(held, cores, changes, tables=(manifest.slots, table))
+                _switch(held, cores, manifest, table=table)
+            if manifest.replaces is not None or table != manifest.slots:
+                StoreManifest(manifest.store_id, table).write(held)
     return manifest.slots, table
 
 

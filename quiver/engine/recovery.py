@@ -103,9 +103,10 @@ def _check_place(disk: Disk, *, create: bool) -> None:
 def _open_manifest(disk: Disk, folder: str, slots: SlotTable | None) -> StoreManifest:
     """Read the manifest, or write it as the very first file of a new store.
 
-    Writers of several cores may come to a new store at once: one makes it, the others wait.
+    Writers of several cores may come to a new store at once: one makes it, the others wait. So
+    does a new core of an old store, for a migration goes through the cores that it finds.
     """
-    if disk.stat(MANIFEST_NAME) is not None:
+    if disk.stat(MANIFEST_NAME) is not None and disk.stat(f"{folder}/wal") is not None:
         return _manifest(disk, folder, slots)
     making = disk.lock(f"{MANIFEST_NAME}.lock", wait=True)
     try:

@@ -108,7 +108,7 @@ def reclaim(core: Core) -> None:
     wal_seq.
     """
     covered_end = core.log.locate(core.covered_end)
-    if covered_end > core.log.truncated:
+    if covered_end > core.log.truncated or core.config.wal.durability == "segment":
         _raise_floor(core)
     core.log.truncate(covered_end)
 

@@ -161,9 +161,14 @@ class Store:
         if self._is_settled(ticket):
             return
         if ticket.place is None and not self._commit.closing:
-            self.finalize()
-        else:
-            self._commit.sync(ticket, limit_ns=limit_ns)
+            try:
+                self.finalize()
+            except ClosedError:
+                if not self._commit.closing:
+                    raise
+            else:
+                return
+        self._commit.sync(ticket, limit_ns=limit_ns)  # Whoever closes it tells what came of it.
 
     def flush_for_waiters(self) -> None:
         """Flush, and tell everybody who waits what came of it; the worker calls it."""
@@ -196,6 +201,7 @@ class Store:
         """
         self.check_usable()
         with self._core.lock:
+            self.check_usable()  # Somebody may have closed it while this waited for the lock.
             return ingest.finalize(self._core)
 
     # subscribe ---------------------------------------------------------------------------------
@@ -208,6 +214,7 @@ class Store:
         """
         self.check_usable()
         with self._core.lock:
+            self.check_usable()
             delivery.register(self._core, name)
         return Subscription(self, self._core, name)
 
@@ -215,6 +222,7 @@ class Store:
         """Forget a subscriber for good; segments that only it still needed become free to go."""
         self.check_usable()
         with self._core.lock:
+            self.check_usable()
             delivery.unregister(self._core, name)
 
     # maintain ----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from quiver.wal.format import (
     frame_with_damaged_length,
 )
 
-__all__ = ["BadRegion", "Entry", "Tail", "WalItem", "first_entry", "walk"]
+__all__ = ["BadRegion", "Entry", "Tail", "WalItem", "first_entry", "hole_end", "walk"]
 
 _WINDOW: Final = 4 << 20
 _SEARCH: Final = 1 << 20
@@ -178,17 +178,22 @@ def _item_at(data: _Bytes, offset: int, last_seq: int) -> Entry | BadRegion | in
             return Entry(offset, offset + whole.end - whole.offset, whole, error)
     found = _next_entry(data, offset, last_seq)
     if offset == HEADER_BYTES:
-        hole_end = data.next_nonzero(offset)
-        if hole_end >= found:
+        end = data.next_nonzero(offset)
+        if end >= found:
             return found
-        if (torn := _torn_near(data, hole_end)) is not None and found == data.size:
+        if (torn := _torn_near(data, end)) is not None and found == data.size:
             return torn
     return BadRegion(offset, found, error)
 
 
-def _torn_near(data: _Bytes, hole_end: int) -> int | None:
-    """Find an unfinished entry that is all there is behind a hole; it may begin with zeros."""
-    for offset in range(max(HEADER_BYTES + 1, hole_end - 3), hole_end + 1):
+def _torn_near(data: _Bytes, end: int) -> int | None:
+    """Find an unfinished entry that is all there is behind a hole; it may begin with zeros.
+
+    What is as long as it says, and wrong, is damage and not unfinished.
+    """
+    if ENTRY_BYTES_MIN <= _behind(data, end) - end <= data.size - end:
+        return None
+    for offset in range(end, max(HEADER_BYTES + 1, end - 3) - 1, -1):
         try:
             data.frame(offset)
         except TornEntry:
@@ -196,6 +201,11 @@ def _torn_near(data: _Bytes, hole_end: int) -> int | None:
         except DamageError:
             continue
     return None
+
+
+def hole_end(file: File, offset: int) -> int:
+    """Find the first byte at or after ``offset`` that is not 0; the size if there is none."""
+    return _Bytes(file, 0).next_nonzero(offset)
 
 
 def _follows(frame: Frame, last_seq: int) -> bool:

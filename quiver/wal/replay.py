@@ -27,7 +27,7 @@ from quiver.wal.format import (
     encoded_bytes,
 )
 from quiver.wal.log import ACTIVE_NAME, Log, RotatedFile, create_active, rotated_name
-from quiver.wal.reader import BadRegion, Entry, Tail, first_entry, walk
+from quiver.wal.reader import BadRegion, Entry, Tail, first_entry, hole_end, walk
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 from quiver.wal.writer import Writer
 
@@ -92,6 +92,7 @@ class Replay:
         self._retire_active = False
         self._next_seq: int | None = self.last_seq + 1
         self._lost_seq = -1
+        self._sidecar = sidecar
         self._sidecar_damage = damage
 
     def _forget_sidecar(self, damage: DamageError) -> None:
@@ -187,6 +188,8 @@ class Replay:
                 start = HEADER_BYTES
                 if generation == self._start.generation:
                     start = self._start.offset
+                elif self._sidecar is not None and generation == self._sidecar.generation:
+                    start = self._behind_hole(file, self._sidecar.offset)
                 before = self.done_bytes - start
                 for bundle, end in self._walk(file, generation, start=start, last_seq=last_seq):
                     self.done_bytes = before + end
@@ -203,6 +206,14 @@ class Replay:
         if self._lost_seq > self.last_seq:
             self.lost_seqs = (self.last_seq + 1, self._lost_seq + 1)
             self.last_seq = self._lost_seq
+
+    def _behind_hole(self, file: File, offset: int) -> int:
+        """Where the first entry is in a file that the sidecar names.
+
+        The sidecar was durable before anything was given back, so a hole that reaches up to its
+        place ends there: what follows begins an entry, also if that is damaged.
+        """
+        return offset if hole_end(file, HEADER_BYTES) >= offset else HEADER_BYTES
 
     @property
     def total_bytes(self) -> int:

@@ -1,0 +1,286 @@
+"""Wrong lines in the order of events: append, finalize, delete, recover."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planting import Defect
+
+__all__ = ["DEFECTS"]
+
+INGEST: Final = "quiver.engine.ingest"
+SPACE: Final = "quiver.engine.space"
+RECOVERY: Final = "quiver.engine.recovery"
+STORE: Final = "quiver.engine.store"
+COMMIT: Final = "quiver.engine.commit"
+
+DEFECTS: Final = (
+    Defect(
+        "an append does not say where it ends",
+        INGEST,
+        "            core.open_end = _append(core, bundle)\n",
+        "            _append(core, bundle)\n",
+    ),
+    Defect(
+        "an append does not wait",
+        STORE,
+        "            self._make_durable(ticket)\n        elif ticket",
+        "            pass\n        elif ticket",
+        lost="write core_0/wal/quiver.wal ",
+    ),
+    Defect(
+        "flush syncs nothing",
+        STORE,
+        "        else:\n            self._commit.sync_all()\n",
+        "        else:\n            pass\n",
+        lost="write core_0/wal/quiver.wal ",
+    ),
+    Defect(
+        "a receipt does not wait",
+        "quiver.engine.receipt",
+        "        self._store.wait_durable(self._ticket, timeout)\n",
+        "",
+        lost="write core_0/wal/quiver.wal ",
+    ),
+    Defect(
+        "flush without a log writes no segment",
+        STORE,
+        'if self._core.config.wal.durability == "segment":',
+        'if self._core.config.wal.durability == "none":',
+    ),
+    Defect(
+        "the WAL is given back before the segment is written",
+        INGEST,
+        '    folder = core.path("segments")\n',
+        '    folder = core.path("segments")\n    core.log.truncate(core.open_end)\n',
+    ),
+    Defect(
+        "the open segment is not emptied when it is written",
+        INGEST,
+        "    core.open_segment = OpenSegment(core.config.segment)\n",
+        "",
+    ),
+    Defect(
+        "the first bundle of a segment counts as its last",
+        INGEST,
+        "max(last_seq, core.next_wal_seq - 1)",
+        "last_seq - core.open_segment.bundle_count + 1",
+    ),
+    Defect(
+        "a number of a segment is used twice",
+        INGEST,
+        "    core.next_segment_seq = info.segment_seq + 1\n",
+        "    core.next_segment_seq = info.segment_seq + len(core.catalog) % 2\n",
+    ),
+    Defect(
+        "a segment whose name may not last is written again",
+        INGEST,
+        "            core.fault = error\n",
+        "            pass\n",
+        harmless="The bundles are still in the WAL and in memory, and the same number is written "
+        "again over the first. It is readers who could see two versions of one segment.",
+    ),
+    Defect(
+        "upkeep gives back what no segment holds",
+        SPACE,
+        "core.log.truncate(covered_end)",
+        "core.log.truncate(core.open_end)",
+    ),
+    Defect(
+        "segments are deleted before their outcomes are synced",
+        SPACE,
+        "    _raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
+        "    for segment_seq",
+        harmless="Both lines are for what the two below say; without a size cap a tick does all of "
+        "it before or after.",
+    ),
+    Defect(
+        "outcomes are synced with the floor alone before segments are deleted",
+        SPACE,
+        "    sync_acks(core)\n    for segment_seq",
+        "    for segment_seq",
+        harmless="A tick syncs acks before it deletes, and of a segment that is gone nobody asks "
+        "who had it. The sync is for what the size cap drops: the record of that is all there is.",
+    ),
+    Defect(
+        "deleted segments leave no floor",
+        SPACE,
+        "    _raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
+        "    sync_acks(core)\n    for segment_seq",
+        harmless="The reclaim in the same tick raises the floor as well. A cut between the two "
+        "brings deleted bundles back, but nobody was told yet that their acks are durable.",
+    ),
+    Defect(
+        "the folder is not synced after segments are deleted",
+        SPACE,
+        '        core.disk.sync_dir(core.path("segments"))\n',
+        "        pass\n",
+        harmless="A deleted segment that comes back was finished by all, as its outcomes say, and "
+        "is deleted again.",
+    ),
+    Defect(
+        "the WAL is given back before the floor is written",
+        SPACE,
+        'core.config.wal.durability == "segment":\n        _raise_floor(core)\n',
+        'core.config.wal.durability == "segment":\n        pass\n',
+        harmless="The segments tell the same until one is deleted, and then the floor is written "
+        "first. It is for damage to the last segment.",
+    ),
+    Defect(
+        "the floor is not synced",
+        SPACE,
+        "        core.acks_unsynced = True\n        sync_acks(core)\n        core.floor = floor\n",
+        "        core.floor = floor\n",
+        harmless="Until a segment is deleted the segments tell the same. It is deleted once all "
+        "have acked it, and the sync of these acks is one of the same file.",
+    ),
+    Defect(
+        "the floor waits for the next sync",
+        SPACE,
+        "        sync_acks(core)\n        core.floor = floor\n",
+        "        core.floor = floor\n",
+        harmless="As above, and what deletes segments syncs it anyway.",
+    ),
+    Defect(
+        "the floor of bundles is one too low",
+        SPACE,
+        "core.covered_wal_seq + 1)",
+        "core.covered_wal_seq)",
+    ),
+    Defect(
+        "the floor of segments is one too low",
+        SPACE,
+        "floor = Floor(core.next_segment_seq,",
+        "floor = Floor(max(core.next_segment_seq - 1, 0),",
+    ),
+    Defect(
+        "the floor of segments is not looked at",
+        RECOVERY,
+        "next_segment_seq=max(next_seq, floor.next_segment_seq),",
+        "next_segment_seq=next_seq,",
+    ),
+    Defect(
+        "the floor of bundles is not looked at",
+        RECOVERY,
+        "    covered = floor.next_wal_seq - 1\n",
+        "    covered = -1\n",
+    ),
+    Defect(
+        "what segments hold is not looked at",
+        RECOVERY,
+        "        covered = max(covered, catalog.covered_wal_seq)\n",
+        "        covered = max(covered, -1)\n",
+    ),
+    Defect(
+        "the newest segment does not count for the next number",
+        RECOVERY,
+        "        next_seq = max(next_seq, info.segment_seq + 1)\n",
+        "        next_seq = max(next_seq, info.segment_seq)\n",
+    ),
+    Defect(
+        "the next bundle gets the number of the last",
+        RECOVERY,
+        "core.next_wal_seq = replay.last_seq + 1",
+        "core.next_wal_seq = max(replay.last_seq, 0)",
+    ),
+    Defect(
+        "what was replayed counts as written",
+        RECOVERY,
+        "    if core.open_segment.bundle_count == 0:\n",
+        "    if core.open_segment.bundle_count >= 0:\n",
+    ),
+    Defect(
+        "replayed bundles do not move the end",
+        RECOVERY,
+        "        core.open_end = end\n",
+        "",
+        harmless="The place of the next segment's end is then too low, never too high: a later "
+        "replay takes longer, and space is given back later.",
+    ),
+    Defect(
+        "the segments folder is not synced at a start",
+        RECOVERY,
+        'for name in (f"{folder}/segments", folder):',
+        "for name in (folder,):",
+        lost="rename core_0/segments/",
+    ),
+    Defect(
+        "the core folder is not synced",
+        RECOVERY,
+        'for name in (f"{folder}/segments", folder):',
+        'for name in (f"{folder}/segments",):',
+        harmless="The opening of ack.log, which comes next, syncs it too. Each guards the other.",
+    ),
+    Defect(
+        "the root folder is not synced",
+        RECOVERY,
+        '    disk.sync_dir("")\n    for name in ("segments", "acks", "wal"):\n'
+        '        disk.make_dir(f"{folder}/{name}")\n',
+        '    for name in ("segments", "acks", "wal"):\n        disk.make_dir(f"{folder}/{name}")\n',
+        lost="(make folder core_0|rename quiver.json.tmp) ?",
+    ),
+    Defect(
+        "the segments folder is not synced after a damaged one is moved",
+        RECOVERY,
+        "    if damaged:\n        disk.sync_dir(segments)\n",
+        "",
+        harmless="No crash damages a segment, and one that comes back is moved again.",
+    ),
+    Defect(
+        "the root folder is synced when there are folders in it",
+        RECOVERY,
+        '    disk.sync_dir("")\n    for name in ("segments", "acks", "wal"):\n'
+        '        disk.make_dir(f"{folder}/{name}")\n',
+        '    for name in ("segments", "acks", "wal"):\n        disk.make_dir(f"{folder}/{name}")\n'
+        '    disk.sync_dir("")\n',
+        lost="rename quiver.json.tmp ",
+    ),
+    Defect(
+        "unfinished files stay in the segments folder",
+        RECOVERY,
+        '            disk.unlink(f"{segments}/{entry.name}")\n',
+        "            pass\n",
+    ),
+    Defect(
+        "upkeep does not sync the WAL",
+        STORE,
+        "        self._commit.sync_all()\n        self._commit.settle()\n",
+        "        self._commit.settle()\n",
+        lost="write core_0/wal/quiver.wal ",
+    ),
+    Defect(
+        "closing syncs no acks",
+        "quiver.engine.maintenance",
+        "_each(core, sync_acks, evict, finalize, reclaim, sync_log)",
+        "_each(core, evict, finalize, reclaim, sync_log)",
+        lost="write core_0/acks/ack.log ",
+    ),
+    Defect(
+        "closing writes no segment",
+        "quiver.engine.maintenance",
+        "_each(core, sync_acks, evict, finalize, reclaim, sync_log)",
+        "_each(core, sync_acks, evict, reclaim, sync_log)",
+    ),
+    Defect(
+        "closing does not sync the WAL",
+        "quiver.engine.maintenance",
+        "_each(core, sync_acks, evict, finalize, reclaim, sync_log)",
+        "_each(core, sync_acks, evict, finalize, reclaim)",
+        harmless="All that the WAL has is in a segment by then, or closing raises and promises "
+        "nothing.",
+    ),
+    Defect(
+        "a leader does not sync",
+        COMMIT,
+        "        core.log.sync(end)\n",
+        "",
+        lost="write core_0/wal/quiver.wal ",
+    ),
+    Defect(
+        "a bundle counts as durable once it is written",
+        COMMIT,
+        "place <= self._synced or",
+        "place <= self._core.log.end or",
+        lost="write core_0/wal/quiver.wal ",
+    ),
+)

@@ -214,6 +214,7 @@ class Bench:
             for _ in range(self.rounds):
                 copy = self.folder / "copy"
                 shutil.copytree(place, copy)
+                os.sync()  # Both then read what is on the disk; neither writes what the copy left.
                 took, peak = recovered(copy, count)
                 shutil.rmtree(copy)
                 found, seconds = raw.scan(log, HEADER_BYTES)

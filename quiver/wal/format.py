@@ -105,8 +105,9 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
 
     Gives None if it is right and an error to report if it is damaged but the entries behind it
     can be trusted as far as their own checksums go: one wrong byte in an otherwise expected
-    header, or no magic at all. Another version or another layout differs in the digest, that is
-    in many bytes: then VersionError is raised, and nothing in the file may be interpreted.
+    header, no magic at all, or nothing wrong but what is reserved. Another version or another
+    layout differs in the digest, that is in many bytes: then VersionError is raised, and nothing
+    in the file may be interpreted.
     """
     expected = encode_header(digest)
     if data == expected:
@@ -115,7 +116,7 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
         return TornEntry("a WAL header is too short", expected=HEADER_BYTES, found=len(data))
     wrong = sum(a != b for a, b in zip(data, expected, strict=True))
     magic, version, _reserved, found = HEADER.unpack(data)
-    if wrong == 1 or magic != MAGIC:
+    if wrong == 1 or magic != MAGIC or (version, found) == (VERSION, digest):
         return DamagedEntry("a WAL header is damaged", expected=expected.hex(), found=data.hex())
     if version != VERSION:
         raise VersionError(

@@ -258,3 +258,14 @@ def test_a_longer_checkpoint_of_a_later_quiver_gives_its_place() -> None:
     body = wal.encode_checkpoint(3, wal.Place(2, 30))[4:-4] + b"more"
     data = struct.pack("<I", len(body)) + body + struct.pack("<I", crc32c(body))
     assert wal.decode_checkpoint(wal.frame_at(memoryview(data), 0, LIMIT)) == wal.Place(2, 30)
+
+
+@pytest.mark.parametrize("reserved", [b"\xff\xff", b"\1\1"])
+def test_a_header_wrong_in_its_reserved_bytes_alone_is_damaged_and_no_other_layout(
+    reserved: bytes,
+) -> None:
+    data = wal.encode_header(bytes(range(16)))
+    error = wal.decode_header(data[:12] + reserved + data[14:], bytes(range(16)))
+    assert isinstance(error, DamagedEntry)
+    with pytest.raises(VersionError, match="layout"):
+        wal.decode_header(data[:12] + reserved + bytes(16), bytes(range(16)))

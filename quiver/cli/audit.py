@@ -17,7 +17,6 @@ from typing import Final, Literal
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_NAME
 from quiver.cli.inspect import (
     core_numbers,
-    jump,
     listing,
     load_segments,
     naming,
@@ -35,6 +34,7 @@ from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
 from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place
 from quiver.wal.format import HEADER_BYTES
+from quiver.wal.reader import missing_bundles
 from quiver.wal.truncate import read_sidecar
 
 __all__ = ["Finding", "audit", "audited_bytes"]
@@ -161,7 +161,9 @@ def _audit_beginning(disk: Disk, core: int, *, path: str, wal_seq: int) -> Itera
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
     if wal_seq > covered + 1:
-        yield _damage("wal", jump(path, HEADER_BYTES, next_seq=covered + 1, found=wal_seq))
+        yield _damage(
+            "wal", missing_bundles(path, HEADER_BYTES, next_seq=covered + 1, found=wal_seq)
+        )
 
 
 def _decode(bundle: EncodedBundle, manifest: StoreManifest | None) -> None:

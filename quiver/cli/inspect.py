@@ -21,7 +21,7 @@ from typing import Final
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File, LocalDisk, Stat
 from quiver.engine.core import core_folder, core_numbers
-from quiver.errors import DamagedEntry, DamageError, MissingError, StorageError, VersionError
+from quiver.errors import DamageError, MissingError, StorageError, VersionError
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, parse_segment_name, read_info
 from quiver.wal import ACTIVE_NAME
@@ -33,14 +33,13 @@ from quiver.wal.format import (
     decode_bundle,
     decode_header,
 )
-from quiver.wal.reader import Entry, Tail, walk
+from quiver.wal.reader import Entry, Tail, missing_bundles, walk
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 
 __all__ = [
     "WalFile",
     "WalState",
     "core_numbers",
-    "jump",
     "listing",
     "load_segments",
     "naming",
@@ -189,17 +188,6 @@ def survey_wal(
             yield state
 
 
-def jump(path: str, offset: int, *, next_seq: int, found: int) -> DamageError:
-    """Say that bundles are missing although nothing is damaged where they should be."""
-    return DamagedEntry(
-        f"{found - next_seq} bundles are missing from the log",
-        path=path,
-        offset=offset,
-        expected=f"wal_seq {next_seq}",
-        found=found,
-    )
-
-
 def read_wal(
     disk: Disk,
     wal_file: WalFile,
@@ -272,7 +260,7 @@ def _walk(
 def _follow(state: WalState, item: Entry, wal_seq: int) -> None:
     """Note that an entry has this number, or that a checkpoint names it as the next one."""
     if state.next_seq is not None and wal_seq > state.next_seq:
-        error = jump(state.path, item.offset, next_seq=state.next_seq, found=wal_seq)
+        error = missing_bundles(state.path, item.offset, next_seq=state.next_seq, found=wal_seq)
         state.damage.append(error)
     if state.begins_with is None:
         state.begins_with = wal_seq

@@ -27,7 +27,16 @@ from quiver.wal.format import (
     frame_with_damaged_length,
 )
 
-__all__ = ["BadRegion", "Entry", "Tail", "WalItem", "first_entry", "hole_end", "walk"]
+__all__ = [
+    "BadRegion",
+    "Entry",
+    "Tail",
+    "WalItem",
+    "first_entry",
+    "hole_end",
+    "missing_bundles",
+    "walk",
+]
 
 _WINDOW: Final = 4 << 20
 _SEARCH: Final = 1 << 20
@@ -201,6 +210,21 @@ def _torn_near(data: _Bytes, end: int) -> int | None:
         except DamageError:
             continue
     return None
+
+
+def missing_bundles(path: str, offset: int, *, next_seq: int, found: int) -> DamagedEntry:
+    """Say that bundles are nowhere although nothing is damaged where they should be.
+
+    ``found`` is the sequence at this place of the log, and ``next_seq`` the one that should follow.
+    """
+    return DamagedEntry(
+        f"{found - next_seq} bundles are missing from the log",
+        path=path,
+        offset=offset,
+        expected=f"wal_seq {next_seq}",
+        found=found,
+        hint="a file of the log before this place is gone, or ends too early",
+    )
 
 
 def hole_end(file: File, offset: int) -> int:

@@ -27,7 +27,15 @@ from quiver.wal.format import (
     encoded_bytes,
 )
 from quiver.wal.log import ACTIVE_NAME, Log, RotatedFile, create_active, rotated_name
-from quiver.wal.reader import BadRegion, Entry, Tail, first_entry, hole_end, walk
+from quiver.wal.reader import (
+    BadRegion,
+    Entry,
+    Tail,
+    first_entry,
+    hole_end,
+    missing_bundles,
+    walk,
+)
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 from quiver.wal.writer import Writer
 
@@ -229,16 +237,8 @@ class Replay:
     def _check_follows(self, file: File, offset: int, wal_seq: int) -> None:
         """Report bundles that are nowhere although nothing is damaged where they should be."""
         if self._next_seq is not None and wal_seq > self._next_seq:
-            self._report(
-                DamagedEntry(
-                    f"{wal_seq - self._next_seq} bundles are missing from the log",
-                    path=self._disk.locate(file.path),
-                    offset=offset,
-                    expected=f"wal_seq {self._next_seq}",
-                    found=wal_seq,
-                    hint="a file of the log before this place is gone, or ends too early",
-                )
-            )
+            place = self._disk.locate(file.path)
+            self._report(missing_bundles(place, offset, next_seq=self._next_seq, found=wal_seq))
 
     def _use_up(self, wal_seq: int) -> None:
         self.last_seq = max(self.last_seq, wal_seq)

@@ -34,6 +34,7 @@ from quiver.wal.format import HEADER_BYTES
 ROOT: Final = Path(__file__).parents[2]
 INTERVAL: Final = 0.025
 HUGE: Final = 1 << 40
+LOG: Final = f"core_0/wal/{ACTIVE_NAME}"
 CONFIG: Final = Config.of(
     {
         "wal": {"max_size": HUGE, "rotate_size": HUGE},
@@ -122,19 +123,37 @@ def recovered(folder: Path, count: int, *, config: str = "CONFIG") -> tuple[floa
         "print(took, peak, flush=True)\n"
         "import os; os._exit(0)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), str(count)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    took, peak = done.stdout.split()
+    took, peak = _child(code, folder, count)
     return float(took), int(peak)
 
 
-def killed_store(folder: Path, entry_bytes: int, count: int) -> Path:
-    """Make a store with ``count`` bundles in its log alone, and give the log."""
+def scanned(folder: Path, count: int) -> float:
+    """Read the log of such a store and check it, in a process of its own as well; seconds."""
+    code = (
+        "import sys\n"
+        "import pyarrow, quiver\n"
+        "from bench.wal import raw\n"
+        "found, seconds = raw.scan(sys.argv[1], int(sys.argv[3]))\n"
+        "assert found == int(sys.argv[2])\n"
+        "print(seconds)\n"
+    )
+    (took,) = _child(code, folder / LOG, count, HEADER_BYTES)
+    return float(took)
+
+
+def _child(code: str, *arguments: object) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def killed_store(folder: Path, entry_bytes: int, count: int) -> None:
+    """Make a store with ``count`` bundles in its log alone."""
     quiver.open(folder, slots=shapes.SLOTS, worker=False).close()
     log = new_log(folder / "core_0")
     bundle = shapes.encoded(shapes.of_size(entry_bytes), 0)
@@ -142,7 +161,6 @@ def killed_store(folder: Path, entry_bytes: int, count: int) -> Path:
         log.append(bundle._replace(wal_seq=number))
     log.sync_all()
     log.close()
-    return folder / "core_0" / "wal" / ACTIVE_NAME
 
 
 class Bench:
@@ -205,30 +223,31 @@ class Bench:
         self.add("99th percentile of one synced append", own, bar, target=0.5)
 
     def replays(self) -> None:
-        """Recovery until an append is taken, against a scan that only reads and checksums."""
+        """Recovery until an append is taken, against a scan that only reads and checksums.
+
+        Each in a process of its own and on a fresh copy, in turns that change places: what comes
+        first finds another page cache than what comes second.
+        """
         for entry_bytes, total, target in ((100_000, 512 << 20, 0.5), (2_000, 180_000_000, None)):
             count = max(int(total * self.scale) // entry_bytes, 50)
             place = self.folder / f"killed-{entry_bytes}"
-            log = killed_store(place, entry_bytes, count)
-            ours, theirs, peaks = [], [], []
-            for _ in range(self.rounds):
-                copy = self.folder / "copy"
-                shutil.copytree(place, copy)
-                os.sync()  # Both then read what is on the disk; neither writes what the copy left.
-                took, peak = recovered(copy, count)
-                shutil.rmtree(copy)
-                found, seconds = raw.scan(log, HEADER_BYTES)
-                if found != count:
-                    raise ValueError(f"{found} entries are in the log, not {count}")
-                ours.append(took)
-                theirs.append(seconds)
-                peaks.append(peak)
+            killed_store(place, entry_bytes, count)
+            found: dict[str, list[Any]] = {"ours": [], "raw": []}
+            for number in range(self.rounds + 1):
+                for side in sorted(found, reverse=number % 2 == 0):
+                    copy = self.folder / "copy"
+                    shutil.copytree(place, copy)
+                    os.sync()  # It is read from the disk, and nothing is left to be written.
+                    act = recovered if side == "ours" else scanned
+                    found[side].append(act(copy, count))
+                    shutil.rmtree(copy)
+            ours, peaks = zip(*found["ours"][1:], strict=True)  # The first round warms up.
+            theirs = found["raw"][1:]
             rate = count / statistics.median(ours)
             more = {"entries_per_second": rate, "peak_megabytes": statistics.median(peaks) / 1e6}
             name = f"replay of {count:,} entries of {entry_bytes / 1000:.0f} KB"
-            self.add(
-                name, ours, theirs, target=target, log_megabytes=count * entry_bytes / 1e6, **more
-            )
+            size = count * entry_bytes / 1e6
+            self.add(name, list(ours), theirs, target=target, log_megabytes=size, **more)
             shutil.rmtree(place)
 
     def memory(self) -> None:

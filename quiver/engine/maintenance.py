@@ -14,6 +14,7 @@ from quiver.engine.ingest import finalize
 from quiver.engine.outcomes import checkpoint
 from quiver.engine.space import evict, reclaim, sync_acks
 from quiver.errors import QuiverError
+from quiver.segment import OpenSegment
 
 __all__ = ["let_go", "shut", "tick"]
 
@@ -51,6 +52,8 @@ def let_go(core: Core) -> None:
     core.readers.clear()
     core.acks.close()
     core.log.close()
+    # What was recovered is mapped from the log; a closed store holds no file of its disk.
+    core.open_segment = OpenSegment(core.config.segment)
 
 
 def _each(core: Core, *steps: Callable[[Core], object]) -> None:

@@ -231,13 +231,13 @@ def _replay(core: Core, watch: Watch | None) -> None:
         strict=strict,
     )
     told = 0
+    now = core.clock.monotonic_ns()  # The age of what comes back begins with its recovery.
     for bundle, end in replay:
         if watch is not None and replay.done_bytes - told >= _PROGRESS_BYTES:
             told = replay.done_bytes
             watch(RecoveryProgress(told, replay.total_bytes, core.report.replayed_bundles))
         if strict:
             check_readable(core, bundle, limits)
-        now = core.clock.monotonic_ns()
         core.open_segment.add(bundle, now)
         core.unchecked += not strict
         core.open_end = end

@@ -72,11 +72,12 @@ class OpenSegment:
         """Say why the segment should be written now; None while it may stay open."""
         if self.opened_ns is None:
             return None
-        if self.payload_bytes >= self._config.target_size or self.bundle_count >= BUNDLES_MAX:
+        config = self._config
+        if self.payload_bytes >= config.target_size or len(self.bundles) >= BUNDLES_MAX:
             return "size"
-        if now_ns - self.opened_ns >= self._config.max_open_duration:
+        if now_ns - self.opened_ns >= config.max_open_duration:
             return "age"
-        if self.stream_count >= self._config.max_streams or self._payload_count > _PAYLOADS_MAX:
+        if len(self._streams) >= config.max_streams or self._payload_count > _PAYLOADS_MAX:
             return "streams"
         return None
 

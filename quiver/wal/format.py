@@ -269,11 +269,12 @@ def _block_offsets(body: memoryview, bitmap: int, offset: int) -> tuple[int, ...
     return tuple(offsets)
 
 
-def decode_bundle(frame: Frame) -> EncodedBundle:
-    """Read a bundle out of a checked frame; payloads are views of its body.
+def decode_bundle(frame: Frame, body: memoryview | None = None) -> EncodedBundle:
+    """Read a bundle out of a checked frame; payloads are views of its body, or of ``body``.
 
-    A time before 1970 reads as 1970.
+    That is the same bytes in another place. A time before 1970 reads as 1970.
     """
+    body = frame.body if body is None else body
     payloads = []
     bitmap = frame.slot_bitmap
     for offset in frame.blocks:
@@ -281,7 +282,7 @@ def decode_bundle(frame: Frame) -> EncodedBundle:
         bitmap &= bitmap - 1
         type_id, fingerprint, rows, length = BLOCK.unpack_from(frame.body, offset)
         start = offset + BLOCK.size
-        data = frame.body[start : start + length]
+        data = body[start : start + length]
         payloads.append(Payload(slot_id, type_id, fingerprint, rows, data))
     return EncodedBundle(frame.wal_seq, max(frame.ingestion_ns, 0), tuple(payloads))
 

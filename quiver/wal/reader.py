@@ -100,17 +100,16 @@ class _Bytes:
     def frame(self, offset: int) -> Frame:
         """Check the entry at a file offset; raises as ``frame_at``, with file offsets."""
         inside, ready = offset - self._start, len(self._view)
+        ends_inside = False
         if 0 <= inside <= ready - ENTRY_OVERHEAD:
             (length,) = LENGTH.unpack_from(self._view, inside)
-            if length <= self.limit and inside + length + ENTRY_OVERHEAD <= ready:
-                try:
-                    return frame_at(self._view, inside, self.limit)
-                except DamageError as error:
-                    raise error.at(self._file.path, base=self._start) from error
-        view, inside = self.view(offset, ENTRY_OVERHEAD)
-        length = int.from_bytes(view[inside : inside + 4], "little")
-        if length <= self.limit:
-            view, inside = self.view(offset, length + ENTRY_OVERHEAD)
+            ends_inside = length <= self.limit and inside + length + ENTRY_OVERHEAD <= ready
+        view = self._view
+        if not ends_inside:
+            view, inside = self.view(offset, ENTRY_OVERHEAD)
+            length = int.from_bytes(view[inside : inside + 4], "little")
+            if length <= self.limit:
+                view, inside = self.view(offset, length + ENTRY_OVERHEAD)
         try:
             return frame_at(view, inside, self.limit)
         except DamageError as error:

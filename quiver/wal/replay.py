@@ -21,12 +21,13 @@ from quiver.wal.format import (
     BUNDLE_BYTES_MIN,
     CHECKPOINT,
     HEADER_BYTES,
+    LENGTH,
     Place,
     decode_bundle,
     decode_header,
-    encoded_bytes,
 )
 from quiver.wal.log import ACTIVE_NAME, Log, RotatedFile, create_active, rotated_name
+from quiver.wal.mapped import MappedLog
 from quiver.wal.reader import (
     BadRegion,
     Entry,
@@ -183,7 +184,10 @@ class Replay:
         return last_before <= self._covered
 
     def __iter__(self) -> Iterator[tuple[EncodedBundle, Place]]:
-        """Give each bundle above ``covered_seq`` with the place behind it; payloads are views."""
+        """Give each bundle above ``covered_seq`` with the place behind it.
+
+        Payloads are views of the log's files, mapped.
+        """
         last_seq = -1
         covered = -1 if self._covered is None else self._covered
         for generation in (*self._generations, self._active):
@@ -199,16 +203,22 @@ class Replay:
                 elif self._sidecar is not None and generation == self._sidecar.generation:
                     start = self._behind_hole(file, self._sidecar.offset)
                 before = self.done_bytes - start
-                for bundle, end in self._walk(file, generation, start=start, last_seq=last_seq):
+                mapped = MappedLog(file)
+                for entry in self._walk(file, generation, start=start, last_seq=last_seq):
+                    offset, end, frame, _ = entry
                     self.done_bytes = before + end
-                    last_seq = bundle.wal_seq
-                    if last_seq != self._next_seq:
-                        self._check_follows(file, end - encoded_bytes(bundle), last_seq)
-                    self._use_up(last_seq)
+                    last_seq = frame.wal_seq
+                    if last_seq == self._next_seq:
+                        self.last_seq = last_seq
+                        self._next_seq = last_seq + 1
+                    else:
+                        self._check_follows(file, offset, last_seq)
+                        self._use_up(last_seq)
                     if last_seq <= covered:
                         self.skipped_bundles += 1
                     else:
-                        yield bundle, Place(generation, end)
+                        body = mapped.view(offset + LENGTH.size, len(frame.body))
+                        yield decode_bundle(frame, body), Place(generation, end)
             finally:
                 file.close()
         if self._lost_seq > self.last_seq:
@@ -258,9 +268,8 @@ class Replay:
             self._set_aside(file, generation, head)
             self._retire_active |= generation == self._active
 
-    def _walk(
-        self, file: File, generation: int, *, start: int, last_seq: int
-    ) -> Iterator[tuple[EncodedBundle, int]]:
+    def _walk(self, file: File, generation: int, *, start: int, last_seq: int) -> Iterator[Entry]:
+        """Give the bundles of a file; whatever else is there is dealt with."""
         is_active = generation == self._active
         items = walk(
             file, start, entry_bytes_max=self._limit, last_seq=last_seq, is_active=is_active
@@ -270,7 +279,7 @@ class Replay:
                 if item.damage is not None:
                     self._report(item.damage.at(self._disk.locate(file.path)))
                 if item.frame.entry_type == BUNDLE:
-                    yield decode_bundle(item.frame), item.end
+                    yield item
                 elif item.frame.entry_type == CHECKPOINT:
                     self._check_follows(file, item.offset, item.frame.wal_seq + 1)
                     self._use_up(item.frame.wal_seq)

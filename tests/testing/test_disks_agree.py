@@ -26,6 +26,7 @@ STEPS = st.one_of(
     st.tuples(st.just("sync_dir"), PATHS),
     st.tuples(st.just("read"), PATHS, OFFSETS, OFFSETS),
     st.tuples(st.just("map"), PATHS),
+    st.tuples(st.just("map_part"), PATHS, OFFSETS, OFFSETS),
 )
 
 
@@ -38,8 +39,10 @@ def act(disk: Disk, step: tuple[Any, ...]) -> object:
         return bytes(disk.map(path))
     if name in ("rename", "unlink", "make_dir", "sync_dir"):
         return getattr(disk, name)(path, *rest)
-    file = disk.open(path, writable=name != "read")
+    file = disk.open(path, writable=name not in ("read", "map_part"))
     try:
+        if name == "map_part":
+            return bytes(file.map(*rest))
         return getattr(file, name)(*rest)
     finally:
         file.close()

@@ -13,6 +13,7 @@ segments    one is deleted: it is passed over
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from quiver.wal.format import (
     decode_bundle,
     decode_header,
 )
-from quiver.wal.reader import Entry, Tail, missing_bundles, walk
+from quiver.wal.reader import Entry, Tail, begin_of, missing_bundles, walk
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 
 __all__ = [
@@ -231,9 +232,11 @@ def _walk(
             error = decode_header(file.read(0, HEADER_BYTES), digest)
         if error is not None:
             state.damage.append(error.at(place))
+    # Read again at each walk: the writer moves it before it gives anything back.
+    sidecar, _ = read_sidecar(disk, posixpath.dirname(file.path))
     items = walk(
         file,
-        HEADER_BYTES,
+        begin_of(file, wal_file.generation, sidecar),
         entry_bytes_max=HARD_LIMITS.entry_bytes,
         last_seq=last_seq,
         is_active=wal_file.is_active,

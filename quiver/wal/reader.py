@@ -23,6 +23,7 @@ from quiver.wal.format import (
     HEADER_BYTES,
     LENGTH,
     Frame,
+    Place,
     frame_at,
     frame_with_damaged_length,
 )
@@ -32,8 +33,8 @@ __all__ = [
     "Entry",
     "Tail",
     "WalItem",
+    "begin_of",
     "first_entry",
-    "hole_end",
     "missing_bundles",
     "walk",
 ]
@@ -226,9 +227,16 @@ def missing_bundles(path: str, offset: int, *, next_seq: int, found: int) -> Dam
     )
 
 
-def hole_end(file: File, offset: int) -> int:
-    """Find the first byte at or after ``offset`` that is not 0; the size if there is none."""
-    return _Bytes(file, 0).next_nonzero(offset)
+def begin_of(file: File, generation: int, sidecar: Place | None) -> int:
+    """Where the first entry of a file is, as far as the sidecar tells.
+
+    The sidecar was durable before anything was given back, so a hole that reaches up to its
+    place ends there: what follows begins an entry, also if that is damaged.
+    """
+    if sidecar is None or sidecar.generation != generation:
+        return HEADER_BYTES
+    is_hole = _Bytes(file, 0).next_nonzero(HEADER_BYTES) >= sidecar.offset
+    return max(sidecar.offset, HEADER_BYTES) if is_hole else HEADER_BYTES
 
 
 def _follows(frame: Frame, last_seq: int) -> bool:

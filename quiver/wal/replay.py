@@ -32,8 +32,8 @@ from quiver.wal.reader import (
     BadRegion,
     Entry,
     Tail,
+    begin_of,
     first_entry,
-    hole_end,
     missing_bundles,
     walk,
 )
@@ -197,11 +197,9 @@ class Replay:
             file = self._disk.open(path)
             try:
                 self._check_header(file, generation)
-                start = HEADER_BYTES
-                if generation == self._start.generation:
-                    start = self._start.offset
-                elif self._sidecar is not None and generation == self._sidecar.generation:
-                    start = self._behind_hole(file, self._sidecar.offset)
+                start = self._start.offset
+                if generation != self._start.generation:
+                    start = begin_of(file, generation, self._sidecar)
                 before = self.done_bytes - start
                 mapped = MappedLog(file)
                 for entry in self._walk(file, generation, start=start, last_seq=last_seq):
@@ -224,14 +222,6 @@ class Replay:
         if self._lost_seq > self.last_seq:
             self.lost_seqs = (self.last_seq + 1, self._lost_seq + 1)
             self.last_seq = self._lost_seq
-
-    def _behind_hole(self, file: File, offset: int) -> int:
-        """Where the first entry is in a file that the sidecar names.
-
-        The sidecar was durable before anything was given back, so a hole that reaches up to its
-        place ends there: what follows begins an entry, also if that is damaged.
-        """
-        return offset if hole_end(file, HEADER_BYTES) >= offset else HEADER_BYTES
 
     @property
     def total_bytes(self) -> int:

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import quiver
+from quiver.cli.audit import audit
 from quiver.errors import CapacityError, ClosedError, DamagedEntry
 from quiver.payload import EncodedBundle, Payload
 from quiver.testing import MemoryDisk
@@ -50,12 +51,14 @@ def test_a_damaged_entry_behind_a_hole_is_no_unfinished_append(where: int) -> No
     file.write(place, bytes([file.read(place, 1)[0] ^ 0xFF]))
     damaged = file.read(start, file.size())
     file.close()
+    seen = [found for found in audit(disk, lambda _: None) if found.station == "wal"]
     store = opened(disk)
+    (error,) = store.recovery.damage
+    assert error.offset == start
+    assert [(found.kind, found.offset) for found in seen] == [("damage", start)]
     if store.recovery.replayed_bundles:
         assert where < 4, "only the length can be told from what is around it"
     else:
-        (error,) = store.recovery.damage
-        assert error.offset == start
         aside = disk.open(f"core_0/quarantine/wal-1-{start}.bin")
         assert aside.read(0, aside.size()) == damaged != before
     assert store.info().next_wal_seq >= 5

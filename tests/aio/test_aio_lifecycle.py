@@ -12,7 +12,7 @@ from gated_disk import PATIENCE, GatedDisk
 from store_kit import bundle, numbers, on_memory
 
 import quiver
-from quiver.engine import Store
+from quiver.engine import RecoveryProgress, Store
 
 
 def test_closing_ends_what_waits_and_refuses_what_has_not_begun(disk: GatedDisk) -> None:
@@ -141,3 +141,25 @@ def test_an_opening_that_is_cancelled_leaves_the_store_free(
         thread.join(PATIENCE)
     assert not workers()
     on_memory(disk).close()
+
+
+def test_a_recovery_tells_how_far_it_is_in_the_event_loop(disk: GatedDisk) -> None:
+    with on_memory(disk) as store:
+        store.append(bundle(0))
+        store._core.held.release()
+        store._closed = True
+    told: list[tuple[RecoveryProgress, int]] = []
+
+    async def main() -> None:
+        def tell(done: RecoveryProgress) -> None:
+            asyncio.get_running_loop()
+            told.append((done, threading.get_ident()))
+
+        async with quiver.aio.open("x", disk=disk, progress=tell):
+            assert told
+
+    asyncio.run(main())
+    done, thread = told[-1]
+    assert done.bundles == 1
+    assert done.done_bytes == done.total_bytes > 0
+    assert thread == threading.get_ident()

@@ -75,6 +75,8 @@ def open_core(
                 _replay(core, watch)
         except BaseException:
             core.acks.close()
+            if hasattr(core, "log"):  # Its replay was over.
+                core.log.close()
             raise
         return core
     except BaseException:

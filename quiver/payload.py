@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["EncodedBundle", "Payload"]
+__all__ = ["EncodedBundle", "Payload", "StoredBundle"]
 
 
 class Payload(NamedTuple):
@@ -19,6 +19,20 @@ class Payload(NamedTuple):
     fingerprint: bytes
     row_count: int
     data: bytes | memoryview
+
+
+class StoredBundle(NamedTuple):
+    """A bundle that is in the log and was read there, but is not kept in memory.
+
+    ``checksum`` is the CRC32C of the ``length`` bytes behind the length field at ``offset`` of the
+    file of this generation: whoever reads them again knows whether they are the same.
+    """
+
+    wal_seq: int
+    generation: int
+    offset: int
+    length: int
+    checksum: int
 
 
 class EncodedBundle(NamedTuple):

@@ -69,11 +69,14 @@ class AsyncSubscription:
 
     async def _look(self, limit_ns: int | None, bell: _Bell) -> Look:
         subscription = self._subscription
+
+        def undo(look: Look) -> None:
+            subscription.forget(bell.ring)  # It may have been heard of only now.
+            subscription.give_back_if_any(look.found)
+
         try:
             return await ask(
-                self._worker,
-                lambda: subscription.look(limit_ns, bell.ring),
-                undo=lambda look: subscription.give_back_if_any(look.found),
+                self._worker, lambda: subscription.look(limit_ns, bell.ring), undo=undo
             )
         except PoisonedError:
             raise

@@ -20,7 +20,6 @@ from quiver.cli.inspect import (
     listing,
     load_segments,
     naming,
-    rotated_generation,
     survey_wal,
 )
 from quiver.cli.outcomes import read_acks
@@ -32,7 +31,7 @@ from quiver.ipc import decode_stream
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
-from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place
+from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place, rotated_generation
 from quiver.wal.format import HEADER_BYTES
 from quiver.wal.reader import missing_bundles
 from quiver.wal.truncate import read_sidecar

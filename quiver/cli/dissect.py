@@ -26,7 +26,6 @@ from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, Frame, decode_frame, dec
 from quiver.acks.format import MAGIC as ACKS_MAGIC
 from quiver.acks.opening import LOG_BYTES_MAX
 from quiver.acks.replay import read_log
-from quiver.cli.inspect import rotated_generation
 from quiver.cli.output import format_time
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File
@@ -34,6 +33,7 @@ from quiver.errors import DamageError, InputError
 from quiver.segment import SegmentReader
 from quiver.segment.format import MAGIC as SEGMENT_MAGIC
 from quiver.segment.format import TRAILER_BYTES, decode_footer, decode_trailer
+from quiver.wal import rotated_generation
 from quiver.wal.format import (
     BUNDLE,
     CHECKPOINT,

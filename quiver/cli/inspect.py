@@ -25,10 +25,11 @@ from quiver.engine.core import core_folder, core_numbers
 from quiver.errors import DamageError, MissingError, StorageError, VersionError
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, parse_segment_name, read_info
-from quiver.wal import ACTIVE_NAME
+from quiver.wal import ACTIVE_NAME, rotated_generation
 from quiver.wal.format import (
     BUNDLE,
     CHECKPOINT,
+    GENERATION_MAX,
     HEADER_BYTES,
     Place,
     decode_bundle,
@@ -47,7 +48,6 @@ __all__ = [
     "open_folder",
     "open_wal",
     "read_wal",
-    "rotated_generation",
     "survey_wal",
 ]
 
@@ -126,14 +126,6 @@ class WalState:
     damage: list[DamageError] = field(default_factory=list)
 
 
-def rotated_generation(name: str) -> int | None:
-    """Read the generation out of a rotated file's name; None if the name is something else's."""
-    digits = name.removeprefix(f"{ACTIVE_NAME}.")
-    if digits == name or not (digits.isascii() and digits.isdigit()) or digits.startswith("0"):
-        return None
-    return int(digits)
-
-
 @contextmanager
 def open_wal(disk: Disk, core: int, *, newest: Place | None) -> Iterator[list[WalFile]]:
     """Open all files of a log as they are at one moment; ``newest`` is a place segments know."""
@@ -166,7 +158,8 @@ def _wal_names(disk: Disk, folder: str, newest: Place | None) -> list[tuple[str,
     if ACTIVE_NAME in found:
         with naming(disk.locate(f"{folder}/{SIDECAR_NAME}")):
             sidecar, _ = read_sidecar(disk, folder)
-        hints = [place.generation for place in (sidecar, newest) if place is not None]
+        named = [place.generation for place in (sidecar, newest) if place is not None]
+        hints = [number for number in named if 1 <= number <= GENERATION_MAX]
         active = rotated[-1][0] + 1 if rotated else max(hints, default=1)
         names.append((ACTIVE_NAME, active))
     return names

@@ -72,25 +72,6 @@ class LocalFile:
             raise refused(error, "read", self._place) from error
         return data
 
-    def map(self, offset: int, length: int) -> memoryview:
-        """Map bytes ``[offset, offset + length)`` read-only; all of them must be in the file."""
-        if length == 0:
-            return memoryview(b"")
-        inside = offset % mmap.ALLOCATIONGRANULARITY
-        try:
-            if self._descriptor < 0:  # Python makes memory without a file of it.
-                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-            mapped = mmap.mmap(
-                self._descriptor,
-                inside + length,
-                access=mmap.ACCESS_READ,
-                offset=offset - inside,
-            )
-        except (OSError, ValueError) as error:
-            reason = error if isinstance(error, OSError) else OSError(errno.EINVAL, str(error))
-            raise refused(reason, "map", self._place) from error
-        return memoryview(mapped)[inside:]
-
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data`` at ``offset``, or raise with any prefix of it written."""
         rest = memoryview(data).cast("B")
@@ -300,7 +281,12 @@ class LocalDisk:
         """Map a finished file read-only; the view keeps the map alive."""
         file = self.open(path)
         try:
-            return file.map(0, file.size())
+            size = file.size()
+            if size == 0:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file._descriptor, size, access=mmap.ACCESS_READ))  # noqa: SLF001
+        except OSError as error:
+            raise refused(error, "map", self.locate(path)) from error
         finally:
             file.close()
 

@@ -161,12 +161,6 @@ class _OverlayFile:
     def read(self, offset: int, length: int) -> bytes:
         return self._own().read(offset, length)
 
-    def map(self, offset: int, length: int) -> memoryview:
-        data = self._own().read(offset, length)
-        if len(data) < length:
-            raise StorageError(f"{self._place} ends too early to map", errno=errno.EINVAL)
-        return memoryview(data)
-
     def write(self, offset: int, data: Bytes) -> None:
         self._own(writable=True).write(offset, memoryview(data).cast("B"))
 

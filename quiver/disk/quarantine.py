@@ -50,13 +50,12 @@ def save_bytes(
         return
     disk.make_dir(folder)
     disk.sync_dir(posixpath.dirname(folder))
-    pieces = list(data)
-    write_new(disk, path, pieces, mode=FILE_MODE)
+    size = write_new(disk, path, data, mode=FILE_MODE)
     reason = {
         "reason": error.message,
         "path": error.path,
         "offset": error.offset,
-        "bytes": sum(memoryview(piece).nbytes for piece in pieces),
+        "bytes": size,
         "expected": None if error.expected is None else str(error.expected),
         "found": None if error.found is None else str(error.found),
     }

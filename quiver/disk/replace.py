@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+from collections.abc import Iterable
 
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk
 from quiver.errors import MissingError, QuiverError
@@ -30,18 +31,18 @@ def replace(disk: Disk, path: str, data: Bytes) -> None:
     write_new(disk, path, [data], mode=FILE_MODE)
 
 
-def write_new(disk: Disk, path: str, parts: list[Bytes], *, mode: int) -> None:
+def write_new(disk: Disk, path: str, parts: Iterable[Bytes], *, mode: int) -> int:
     """Write ``parts``, one after the other, as the file ``path``: temporary, sync, rename, sync.
 
-    A file that has the name already is replaced in one step. If anything fails before the
-    rename the temporary is removed, as far as the disk allows, and the name is as it was.
+    Gives its size. A file that has the name already is replaced in one step. If anything fails
+    before the rename the temporary is removed, as far as the disk allows; the name is as it was.
     """
     temporary = path + TEMPORARY
     if disk.stat(temporary) is not None:
         disk.unlink(temporary)
     file = disk.create(temporary, mode=mode)
+    offset = 0
     try:
-        offset = 0
         for part in parts:
             file.write(offset, part)
             offset += memoryview(part).nbytes
@@ -54,3 +55,4 @@ def write_new(disk: Disk, path: str, parts: list[Bytes], *, mode: int) -> None:
             disk.unlink(temporary)
         raise
     disk.sync_dir(posixpath.dirname(path))
+    return offset

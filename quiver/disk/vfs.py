@@ -61,13 +61,6 @@ class File(Protocol):
         """Copy bytes ``[offset, offset + length)``; fewer only where the file ends."""
         ...
 
-    def map(self, offset: int, length: int) -> memoryview:
-        """Map bytes ``[offset, offset + length)`` read-only; all of them must be in the file.
-
-        The view outlives the descriptor and the name. Whether it shows later writes is not said.
-        """
-        ...
-
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data`` at ``offset``, or raise with any prefix of it written."""
         ...

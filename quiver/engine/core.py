@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -102,8 +102,8 @@ class Core:
     missing_segments: set[int] = field(default_factory=set)
     forgotten: deque[Claim] = field(default_factory=deque)
     """Claims whose handles were collected without an outcome; a deque needs no lock."""
-    unchecked: int = 0
-    """How many bundles of the open segment were recovered and never decoded."""
+    where_in_log: Callable[[Place], tuple[str, int]] = field(init=False)
+    """Gives the file and offset of a place; there once the replay has begun."""
     acks_unsynced: bool = False
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""

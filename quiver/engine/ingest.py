@@ -7,13 +7,14 @@ durability does so outside the lock, so that concurrent appends share one sync.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
 from quiver.bundle import fingerprint, resolve_bundle
 from quiver.engine.core import Core
 from quiver.engine.space import make_room, reclaim
-from quiver.engine.unreadable import set_unreadable_aside
+from quiver.engine.stored import fetch_stored
 from quiver.errors import CapacityError, InputError, QuiverError
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
@@ -69,7 +70,8 @@ def take(core: Core, payloads: tuple[Payload, ...]) -> tuple[int, Place]:
         core.open_segment.add(bundle, core.clock.monotonic_ns())
         core.metrics.add("quiver.wal.appended_bundles")
         place = core.open_end
-        if core.open_segment.due(core.clock.monotonic_ns()) is not None:
+        due = core.open_segment.due(core.clock.monotonic_ns())
+        if due is not None and core.finalize_failure is None:
             _try_finalize(core)
         return bundle.wal_seq, place
 
@@ -101,15 +103,16 @@ def _check_open_segment(core: Core) -> None:
 def _try_finalize(core: Core) -> None:
     """Finalize because a threshold says so. A failure is kept, not raised.
 
-    The append that crossed the threshold was taken, so it must not fail; the next append, tick, or
-    ``finalize`` tries again, and past twice the target size appends do raise.
+    The append that crossed the threshold was taken, so it must not fail; the next tick or
+    ``finalize`` tries again, and past twice the target size so does each append, and raises. Sooner
+    it does not: encoding the whole segment again for each bundle would take all the time there is.
     """
     try:
         finalize(core)
     except QuiverError as error:
         if core.broken is not None:
             raise
-        core.finalize_failure = error
+        core.finalize_failure = copy.copy(error)  # Without the frames, which hold the segment.
 
 
 def finalize(core: Core) -> SegmentInfo | None:
@@ -142,8 +145,8 @@ def write_open_segment(core: Core) -> SegmentInfo | None:
     None if all that was in it was recovered and cannot be decoded; it is in quarantine then.
     """
     last_seq = core.open_segment.bundles[-1].wal_seq
-    if core.unchecked:
-        set_unreadable_aside(core)
+    if core.open_segment.stored_count:
+        fetch_stored(core)
         if core.open_segment.bundle_count == 0:
             _cover(core, last_seq)
             core.finalize_failure = None
@@ -158,7 +161,7 @@ def write_open_segment(core: Core) -> SegmentInfo | None:
     )
     folder = core.path("segments")
     try:
-        info = write_segment(core.disk, folder, core.open_segment.bundles, label=label)
+        info = write_segment(core.disk, folder, core.open_segment.encoded(), label=label)
     except QuiverError as error:
         core.metrics.add("quiver.segment.finalize_failures")
         if core.disk.stat(f"{folder}/{segment_name(label.segment_seq)}") is not None:

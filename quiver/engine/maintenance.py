@@ -14,7 +14,6 @@ from quiver.engine.ingest import finalize
 from quiver.engine.outcomes import checkpoint
 from quiver.engine.space import evict, reclaim, sync_acks
 from quiver.errors import QuiverError
-from quiver.segment import OpenSegment
 
 __all__ = ["let_go", "shut", "tick"]
 
@@ -52,8 +51,6 @@ def let_go(core: Core) -> None:
     core.readers.clear()
     core.acks.close()
     core.log.close()
-    # What was recovered is mapped from the log; a closed store holds no file of its disk.
-    core.open_segment = OpenSegment(core.config.segment)
 
 
 def _each(core: Core, *steps: Callable[[Core], object]) -> None:
@@ -67,8 +64,11 @@ def _each(core: Core, *steps: Callable[[Core], object]) -> None:
                 first = first or error
                 if core.broken is not None:
                     break
-    if first is not None:
-        raise first
+    try:
+        if first is not None:
+            raise first
+    finally:
+        first = None  # Its frames know it: a circle that would hold what they hold.
 
 
 def _finalize_if_due(core: Core) -> None:

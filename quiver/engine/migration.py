@@ -31,7 +31,7 @@ from quiver.errors import InputError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.segment import Catalog, SegmentReader
 from quiver.slots import SLOTS_MAX, Slot, SlotTable
-from quiver.wal import ACTIVE_NAME, Place
+from quiver.wal import ACTIVE_NAME, Place, rotated_generation
 from quiver.wal.format import HEADER_BYTES, encode_header
 from quiver.wal.truncate import read_sidecar, write_sidecar
 
@@ -141,9 +141,8 @@ def _is_empty(disk: Disk, number: int, digest: bytes) -> bool:
 
 
 def _rotated(disk: Disk, folder: str) -> dict[int, str]:
-    names = [entry.name for entry in disk.list_dir(folder)]
-    found = {name: name.removeprefix(f"{ACTIVE_NAME}.") for name in names}
-    return {int(end): name for name, end in found.items() if end != name and end.isdecimal()}
+    found = {rotated_generation(entry.name): entry.name for entry in disk.list_dir(folder)}
+    return {generation: name for generation, name in found.items() if generation is not None}
 
 
 def _empty_log(core: Core) -> None:

@@ -11,6 +11,7 @@ changed because of it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.ingest import try_reclaim, write_open_segment
 from quiver.engine.outcomes import open_outcomes
-from quiver.engine.unreadable import check_readable
+from quiver.engine.stored import check_readable
 from quiver.errors import CapacityError, DamagedEntry, InputError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.metrics import Metrics
@@ -232,6 +233,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
         quarantine=core.path("quarantine"),
         strict=strict,
     )
+    core.where_in_log = replay.where
     told = 0
     now = core.clock.monotonic_ns()  # The age of what comes back begins with its recovery.
     for bundle, end in replay:
@@ -240,8 +242,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
             watch(RecoveryProgress(told, replay.total_bytes, core.report.replayed_bundles))
         if strict:
             check_readable(core, bundle, limits)
-        core.open_segment.add(bundle, now)
-        core.unchecked += not strict
+        core.open_segment.add(bundle, now, stored=replay.stored)
         core.open_end = end
         core.report.replayed_bundles += 1
         if core.open_segment.due(now) is not None and core.finalize_failure is None:
@@ -250,6 +251,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
         total = replay.total_bytes
         watch(RecoveryProgress(total, total, core.report.replayed_bundles))
     core.log = replay.finish(core.config.wal)
+    core.where_in_log = core.log.where
     core.next_wal_seq = replay.last_seq + 1
     core.report.skipped_bundles = replay.skipped_bundles
     core.report.lost_wal_seqs = replay.lost_seqs
@@ -274,4 +276,4 @@ def _finalize(core: Core) -> None:
         write_open_segment(core)
     except CapacityError as error:
         core.check()
-        core.finalize_failure = error
+        core.finalize_failure = copy.copy(error)  # Without the frames, which hold the segment.

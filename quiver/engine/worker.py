@@ -12,13 +12,14 @@ a tick         ``Store.maintain``, each quarter second
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from quiver.clock import Clock
-from quiver.errors import ClosedError
+from quiver.errors import ClosedError, QuiverError
 from quiver.units import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -194,7 +195,8 @@ class Worker:
     def _note(self, error: Exception, event: str) -> None:
         if self.failure is None:
             _log.warning(event, extra={"error": str(error)})
-        self.failure = error
+        # Without the frames, which may hold a whole segment.
+        self.failure = copy.copy(error) if isinstance(error, QuiverError) else error
 
     def _end(self) -> None:
         with self._turn:

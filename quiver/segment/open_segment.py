@@ -1,4 +1,4 @@
-"""The open segment: bundles in memory, as bytes, until they are a file.
+"""The open segment: bundles in memory, as bytes, until they are a file; or recovered, in the log.
 
 Full when one of three is true, and ``due`` says which:
 
@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias
 
 from quiver.config import SegmentConfig
-from quiver.errors import ClosedError, InputError
-from quiver.payload import EncodedBundle
+from quiver.errors import InputError
+from quiver.payload import EncodedBundle, StoredBundle
 from quiver.segment.format import BUNDLES_MAX, STREAMS_MAX
 from quiver.slots import SLOTS_MAX
 
@@ -37,20 +37,22 @@ class OpenSegment:
         self._config = config
         self._streams: set[tuple[int, bytes]] = set()
         self._payload_count = 0
-        self._sealed = False
-        self.bundles: list[EncodedBundle] = []
+        self.bundles: list[EncodedBundle | StoredBundle] = []
+        self.stored_count = 0
+        """How many of them were recovered and are in the log, not in memory."""
         self.payload_bytes = 0
         self.opened_ns: int | None = None
 
-    def add(self, bundle: EncodedBundle, now_ns: int) -> None:
-        """Take a bundle at the monotonic time ``now_ns``.
+    def add(
+        self, bundle: EncodedBundle, now_ns: int, *, stored: StoredBundle | None = None
+    ) -> None:
+        """Take a bundle at the monotonic time ``now_ns``; if it is ``stored``, only count it.
 
-        Raises InputError if its slots are impossible, and ClosedError behind ``seal``.
+        Raises InputError if its slots are impossible.
         """
-        if self._sealed:
-            raise ClosedError("this segment is being written and takes no more bundles")
         check_bundle(bundle)
-        self.bundles.append(bundle)
+        self.bundles.append(bundle if stored is None else stored)
+        self.stored_count += stored is not None
         self._payload_count += len(bundle.payloads)
         for payload in bundle.payloads:
             self.payload_bytes += len(payload.data)
@@ -58,15 +60,19 @@ class OpenSegment:
         if self.opened_ns is None:
             self.opened_ns = now_ns
 
-    def seal(self) -> list[EncodedBundle]:
-        """Take no more bundles, and give all there are; InputError if there is none.
+    def encoded(self) -> list[EncodedBundle]:
+        """Give all bundles, to be written; InputError if there is none, or one is in the log only.
 
-        A second call gives the same ones, so that a failed write can be tried again.
+        They stay, so that a failed write can be tried again.
         """
-        if not self.bundles:
-            raise InputError("an empty segment cannot be written", hint="append a bundle first")
-        self._sealed = True
-        return self.bundles
+        found = [bundle for bundle in self.bundles if isinstance(bundle, EncodedBundle)]
+        if not found or self.stored_count:
+            raise InputError(
+                f"no segment can be written of {len(found)} bundles and {self.stored_count} that "
+                "are in the log only",
+                hint="append a bundle first, or fetch those",
+            )
+        return found
 
     def due(self, now_ns: int) -> Due | None:
         """Say why the segment should be written now; None while it may stay open."""

@@ -36,13 +36,6 @@ class MemoryFile:
         with self._disk.mutex:
             return bytes(self._bytes("read").data[offset : offset + length])
 
-    def map(self, offset: int, length: int) -> memoryview:
-        """Give bytes ``[offset, offset + length)`` as they are now; later acts do not change it."""
-        data = self.read(offset, length)
-        if len(data) < length:
-            refuse(errno.EINVAL, "map", self.path)
-        return memoryview(data)
-
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data``; on a full or failing disk a prefix of it, and raise."""
         with self._disk.mutex:

@@ -5,14 +5,23 @@
 ``writer``     the active file: append, one sync for many
 ``log``        active and rotated files: caps, rotation, truncation
 ``reader``     walk a file; find the way again behind damage
+``start``      the furthest place where a replay may start
 ``replay``     everything that no segment holds yet, after a stop of any kind
 ``truncate``   the sidecar: where a replay may start
 =============  ========================================================================
 """
 
 from quiver.wal.format import Place, encoded_bytes
-from quiver.wal.log import ACTIVE_NAME, Log
+from quiver.wal.log import ACTIVE_NAME, Log, rotated_generation
 from quiver.wal.replay import Replay
 from quiver.wal.truncate import SIDECAR_NAME
 
-__all__ = ["ACTIVE_NAME", "SIDECAR_NAME", "Log", "Place", "Replay", "encoded_bytes"]
+__all__ = [
+    "ACTIVE_NAME",
+    "SIDECAR_NAME",
+    "Log",
+    "Place",
+    "Replay",
+    "encoded_bytes",
+    "rotated_generation",
+]

@@ -33,6 +33,7 @@ __all__ = [
     "CHECKPOINT_BODY",
     "ENTRY_BYTES_MIN",
     "ENTRY_OVERHEAD",
+    "GENERATION_MAX",
     "HEAD",
     "HEADER",
     "HEADER_BYTES",
@@ -44,6 +45,7 @@ __all__ = [
     "decode_checkpoint",
     "decode_header",
     "decode_sidecar",
+    "decode_stored",
     "encode_bundle",
     "encode_checkpoint",
     "encode_header",
@@ -67,6 +69,9 @@ HEADER_BYTES: Final = HEADER.size
 ENTRY_OVERHEAD: Final = LENGTH.size + CRC.size
 ENTRY_BYTES_MIN: Final = ENTRY_OVERHEAD + HEAD.size
 BUNDLE_BYTES_MIN: Final = ENTRY_BYTES_MIN + BLOCK.size
+
+GENERATION_MAX: Final = 10**18
+"""No log gets there; what names a later file is no sidecar of ours. Names have up to 19 digits."""
 
 BUNDLE: Final = 0
 CHECKPOINT: Final = 1
@@ -93,6 +98,8 @@ class Frame(NamedTuple):
     body: memoryview
     blocks: tuple[int, ...] = ()
     """Where each block of a bundle begins in the body."""
+    checksum: int = 0
+    """CRC32C of the body, as it is and as it should be."""
 
 
 def encode_header(digest: bytes) -> bytes:
@@ -242,10 +249,14 @@ def _checked(buffer: memoryview, offset: int, length: int) -> Frame:
             expected=f"{expected:#010x}",
             found=f"{found:#010x}",
         )
+    return _parsed(body, offset, expected)
+
+
+def _parsed(body: memoryview, offset: int, checksum: int) -> Frame:
     entry_type, ingestion_ns, wal_seq, bitmap = HEAD.unpack_from(body)
-    end = offset + length + ENTRY_OVERHEAD
+    end = offset + len(body) + ENTRY_OVERHEAD
     blocks = _block_offsets(body, bitmap, offset) if entry_type == BUNDLE else ()
-    return Frame(offset, end, entry_type, ingestion_ns, wal_seq, bitmap, body, blocks)
+    return Frame(offset, end, entry_type, ingestion_ns, wal_seq, bitmap, body, blocks, checksum)
 
 
 def _block_offsets(body: memoryview, bitmap: int, offset: int) -> tuple[int, ...]:
@@ -269,12 +280,11 @@ def _block_offsets(body: memoryview, bitmap: int, offset: int) -> tuple[int, ...
     return tuple(offsets)
 
 
-def decode_bundle(frame: Frame, body: memoryview | None = None) -> EncodedBundle:
-    """Read a bundle out of a checked frame; payloads are views of its body, or of ``body``.
+def decode_bundle(frame: Frame) -> EncodedBundle:
+    """Read a bundle out of a checked frame; payloads are views of its body.
 
-    That is the same bytes in another place. A time before 1970 reads as 1970.
+    A time before 1970 reads as 1970.
     """
-    body = frame.body if body is None else body
     payloads = []
     bitmap = frame.slot_bitmap
     for offset in frame.blocks:
@@ -282,9 +292,24 @@ def decode_bundle(frame: Frame, body: memoryview | None = None) -> EncodedBundle
         bitmap &= bitmap - 1
         type_id, fingerprint, rows, length = BLOCK.unpack_from(frame.body, offset)
         start = offset + BLOCK.size
-        data = body[start : start + length]
+        data = frame.body[start : start + length]
         payloads.append(Payload(slot_id, type_id, fingerprint, rows, data))
     return EncodedBundle(frame.wal_seq, max(frame.ingestion_ns, 0), tuple(payloads))
+
+
+def decode_stored(body: bytes, checksum: int) -> EncodedBundle:
+    """Read a bundle out of the body of an entry that was good when it had this checksum.
+
+    Raises DamagedEntry if it has another one now.
+    """
+    found = crc32c(body)
+    if found != checksum:
+        raise DamagedEntry(
+            "an entry of the log is no longer what was recovered",
+            expected=f"{checksum:#010x}",
+            found=f"{found:#010x}",
+        )
+    return decode_bundle(_parsed(memoryview(body), 0, checksum))
 
 
 def encode_sidecar(place: Place) -> bytes:
@@ -308,9 +333,18 @@ def decode_sidecar(data: bytes) -> Place:
             found=f"{found:#010x}",
         )
     if version != VERSION:
-        raise VersionError(f"the sidecar has format version {version}, this Quiver reads {VERSION}")
+        raise VersionError(
+            f"the sidecar has format version {version}, this Quiver reads {VERSION}",
+            hint="install a newer Quiver",
+        )
     if reserved != 0 or len(data) != SIDECAR.size:
         raise DamagedEntry(
             "the sidecar has a wrong size or reserved field", expected=32, found=len(data)
+        )
+    if not 1 <= generation <= GENERATION_MAX:
+        raise DamagedEntry(
+            "the sidecar names an impossible generation",
+            expected=f"1 to {GENERATION_MAX}",
+            found=generation,
         )
     return Place(generation, offset)

@@ -16,6 +16,7 @@ do that, what is behind the prefix is copied to a file of the next generation, w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,9 +34,17 @@ from quiver.wal.format import (
 from quiver.wal.truncate import write_sidecar
 from quiver.wal.writer import Writer
 
-__all__ = ["ACTIVE_NAME", "Log", "RotatedFile", "create_active", "rotated_name"]
+__all__ = [
+    "ACTIVE_NAME",
+    "Log",
+    "RotatedFile",
+    "create_active",
+    "rotated_generation",
+    "rotated_name",
+]
 
 ACTIVE_NAME = "quiver.wal"
+_ROTATED = re.compile(re.escape(ACTIVE_NAME) + r"\.([1-9][0-9]{0,18})")
 _MOVES_KEPT = 64
 """An open segment is never older than that; a place that is says too little, never too much."""
 
@@ -51,6 +60,12 @@ class RotatedFile:
 def rotated_name(generation: int) -> str:
     """Name of the file that was active in this generation."""
     return f"{ACTIVE_NAME}.{generation}"
+
+
+def rotated_generation(name: str) -> int | None:
+    """Read the generation out of a rotated file's name; None if the name is something else's."""
+    found = _ROTATED.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 def create_active(
@@ -141,12 +156,7 @@ class Log:
             )
         used = self._writer.end - self._first + HEADER_BYTES
         if used + len(entry) > self._config.rotate_size and used > HEADER_BYTES:
-            if self.file_count + 1 > self._config.max_chunks:
-                raise CapacityError(
-                    f"the write-ahead log has {self.file_count} files",
-                    hint="wal.max_chunks is reached: finalize, or raise it",
-                )
-            self._rotate()
+            self._make_room()
         place = self._writer.append(entry)
         self._last_seq = bundle.wal_seq
         return place
@@ -161,6 +171,18 @@ class Log:
     def sync_all(self) -> None:
         """Return once everything appended so far survives a power cut."""
         self._writer.sync()
+
+    def _make_room(self) -> None:
+        """Begin a new file; the old one stays only if something in it is still needed."""
+        is_needed = self._truncated != self.end
+        if is_needed and self.file_count + 1 > self._config.max_chunks:
+            raise CapacityError(
+                f"the write-ahead log has {self.file_count} files",
+                hint="wal.max_chunks is reached: finalize, or raise it",
+            )
+        self._rotate()
+        if not is_needed:
+            self.truncate(self._truncated)
 
     def _rotate(self) -> None:
         """Retire the active file and begin the next; a full disk is noticed before any change."""
@@ -191,6 +213,8 @@ class Log:
         The sidecar survives a power cut before the first byte is given back.
         """
         place = self.locate(place)
+        if any(place == Place(old.generation, old.file_bytes) for old in self._rotated):
+            place = Place(place.generation + 1, HEADER_BYTES)
         covered = [old for old in self._rotated if old.generation < place.generation]
         if place <= self._truncated and not covered:
             return
@@ -254,6 +278,13 @@ class Log:
             offset = max(place.offset - self._moved[place.generation], HEADER_BYTES)
             place = Place(place.generation + 1, offset)
         return place
+
+    def where(self, place: Place) -> tuple[str, int]:
+        """Give the file and the offset in it where a place is now; it must still be needed."""
+        place = self.locate(place)
+        is_active = place.generation == self._writer.generation
+        name = ACTIVE_NAME if is_active else rotated_name(place.generation)
+        return f"{self._folder}/{name}", place.offset
 
     @property
     def fault(self) -> BaseException | None:

@@ -235,8 +235,10 @@ def begin_of(file: File, generation: int, sidecar: Place | None) -> int:
     """
     if sidecar is None or sidecar.generation != generation:
         return HEADER_BYTES
-    is_hole = _Bytes(file, 0).next_nonzero(HEADER_BYTES) >= sidecar.offset
-    return max(sidecar.offset, HEADER_BYTES) if is_hole else HEADER_BYTES
+    end = _Bytes(file, 0).next_nonzero(HEADER_BYTES)
+    # A length may begin with up to three zeros. More: this sidecar is of another time.
+    is_there = HEADER_BYTES <= sidecar.offset <= end < sidecar.offset + LENGTH.size
+    return sidecar.offset if is_there else HEADER_BYTES
 
 
 def _follows(frame: Frame, last_seq: int) -> bool:

@@ -7,7 +7,6 @@ Damaged bytes are copied to quarantine first. All of it may be done again after 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from crc32c import crc32c
@@ -15,19 +14,26 @@ from crc32c import crc32c
 from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
 from quiver.errors import DamagedEntry, DamageError
-from quiver.payload import EncodedBundle
+from quiver.payload import EncodedBundle, StoredBundle
 from quiver.wal.format import (
     BUNDLE,
     BUNDLE_BYTES_MIN,
     CHECKPOINT,
+    GENERATION_MAX,
     HEADER_BYTES,
-    LENGTH,
+    Frame,
     Place,
     decode_bundle,
     decode_header,
 )
-from quiver.wal.log import ACTIVE_NAME, Log, RotatedFile, create_active, rotated_name
-from quiver.wal.mapped import MappedLog
+from quiver.wal.log import (
+    ACTIVE_NAME,
+    Log,
+    RotatedFile,
+    create_active,
+    rotated_generation,
+    rotated_name,
+)
 from quiver.wal.reader import (
     BadRegion,
     Entry,
@@ -37,12 +43,13 @@ from quiver.wal.reader import (
     missing_bundles,
     walk,
 )
+from quiver.wal.start import Start
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 from quiver.wal.writer import Writer
 
 __all__ = ["Replay"]
 
-_ROTATED = re.compile(re.escape(ACTIVE_NAME) + r"\.([1-9][0-9]{0,18})")
+_PIECE = 1 << 20
 
 
 class Replay:
@@ -96,11 +103,14 @@ class Replay:
             there_was_one = (sidecar, damage, hint, covered_seq) != (None, None, None, None)
             self._note_missing(there_was_one=there_was_one)
         self._settle()
-        self._start = self._find_start([place for place in (sidecar, hint) if place is not None])
+        generations = (*self._generations, self._active)
+        start = Start(disk, generations, self._path, covered_seq, entry_bytes_max)
+        self._start = start.find(sidecar, hint)
         self._tail: Tail | None = None
         self._retire_active = False
         self._next_seq: int | None = self.last_seq + 1
         self._lost_seq = -1
+        self._given: tuple[Place, Frame]
         self._sidecar = sidecar
         self._sidecar_damage = damage
 
@@ -109,8 +119,10 @@ class Replay:
         path = f"{self._folder}/{SIDECAR_NAME}"
         file = self._disk.open(path)
         try:
-            size = file.size()
-            name = f"{SIDECAR_NAME}.{crc32c(file.read(0, size)):08x}"
+            size, checksum = file.size(), 0
+            for offset in range(0, size, _PIECE):
+                checksum = crc32c(file.read(offset, _PIECE), checksum)
+            name = f"{SIDECAR_NAME}.{checksum:08x}"
             copy_range(
                 self._disk, self._quarantine, name, file=file, offset=0, end=size, error=damage
             )
@@ -145,48 +157,24 @@ class Replay:
         """Give the rotated generations in order, and that of the active file."""
         rotated = []
         for entry in self._disk.list_dir(self._folder):
-            match = _ROTATED.fullmatch(entry.name)
-            if match and entry.is_file:
-                rotated.append(int(match[1]))
+            generation = rotated_generation(entry.name)
+            if generation is not None and entry.is_file:
+                rotated.append(generation)
         rotated.sort()
         if rotated:
             return rotated, rotated[-1] + 1
         # A rotated file goes only after the sidecar has left its generation.
-        return [], max((place.generation for place in hints if place is not None), default=1)
+        named = [place.generation for place in hints if place is not None]
+        return [], max((number for number in named if 1 <= number <= GENERATION_MAX), default=1)
 
     def _path(self, generation: int) -> str:
         name = ACTIVE_NAME if generation == self._active else rotated_name(generation)
         return f"{self._folder}/{name}"
 
-    def _find_start(self, hints: list[Place]) -> Place:
-        """Take the furthest place before which every entry is known to be in a segment.
-
-        The beginning of each file is tried as well: its checkpoint, or first bundle, tells.
-        """
-        generations = (*self._generations, self._active)
-        heads = [Place(generation, HEADER_BYTES) for generation in generations]
-        for place in sorted({*hints, *heads}, reverse=True):
-            if place.generation in generations and self._is_covered_before(place):
-                return place
-        return Place(0, HEADER_BYTES)
-
-    def _is_covered_before(self, place: Place) -> bool:
-        if self._covered is None or self._disk.stat(self._path(place.generation)) is None:
-            return False
-        file = self._disk.open(self._path(place.generation))
-        try:
-            frame = first_entry(file, place.offset, self._limit)
-        finally:
-            file.close()
-        if frame is None or frame.entry_type not in (BUNDLE, CHECKPOINT):
-            return False
-        last_before = frame.wal_seq - (frame.entry_type == BUNDLE)
-        return last_before <= self._covered
-
     def __iter__(self) -> Iterator[tuple[EncodedBundle, Place]]:
         """Give each bundle above ``covered_seq`` with the place behind it.
 
-        Payloads are views of the log's files, mapped.
+        Payloads are views of memory that many entries share; ``stored`` says where the bundle is.
         """
         last_seq = -1
         covered = -1 if self._covered is None else self._covered
@@ -201,7 +189,6 @@ class Replay:
                 if generation != self._start.generation:
                     start = begin_of(file, generation, self._sidecar)
                 before = self.done_bytes - start
-                mapped = MappedLog(file)
                 for entry in self._walk(file, generation, start=start, last_seq=last_seq):
                     offset, end, frame, _ = entry
                     self.done_bytes = before + end
@@ -215,13 +202,23 @@ class Replay:
                     if last_seq <= covered:
                         self.skipped_bundles += 1
                     else:
-                        body = mapped.view(offset + LENGTH.size, len(frame.body))
-                        yield decode_bundle(frame, body), Place(generation, end)
+                        self._given = Place(generation, offset), frame
+                        yield decode_bundle(frame), Place(generation, end)
             finally:
                 file.close()
         if self._lost_seq > self.last_seq:
             self.lost_seqs = (self.last_seq + 1, self._lost_seq + 1)
             self.last_seq = self._lost_seq
+
+    @property
+    def stored(self) -> StoredBundle:
+        """Where the bundle is that was given last."""
+        place, frame = self._given
+        return StoredBundle(frame.wal_seq, *place, len(frame.body), frame.checksum)
+
+    def where(self, place: Place) -> tuple[str, int]:
+        """Give the file and the offset in it of a place of the log."""
+        return self._path(place.generation), place.offset
 
     @property
     def total_bytes(self) -> int:

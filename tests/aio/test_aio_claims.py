@@ -209,3 +209,35 @@ def test_an_outcome_that_was_asked_for_is_given_although_its_task_is_cancelled(
             assert f"{outcome}ed" in repr(handle)
 
     asyncio.run(main())
+
+
+def test_a_next_that_is_cancelled_behind_a_lock_is_called_by_nobody_later(disk: GatedDisk) -> None:
+    async def main() -> None:
+        store = await open_async(disk)
+        subscription = await store.subscribe("reader")
+        core = store.store._core
+        before = len(core.listeners._listeners)
+        for _ in range(5):
+            held, go = threading.Event(), threading.Event()
+
+            def hold(held: threading.Event = held, go: threading.Event = go) -> None:
+                with core.lock:
+                    held.set()
+                    go.wait(PATIENCE)
+
+            thread = threading.Thread(target=hold)
+            thread.start()
+            held.wait(PATIENCE)
+            task = asyncio.create_task(subscription.next())
+            await turns()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go.set()
+            thread.join(PATIENCE)
+            await store.flush()  # The worker does it behind what was cancelled.
+        assert len(core.listeners._listeners) == before
+        await subscription.close()
+        await store.close()
+
+    asyncio.run(main())

@@ -15,7 +15,7 @@ from functools import lru_cache
 import pytest
 
 from quiver.cli import audit
-from quiver.engine import unreadable
+from quiver.engine import stored
 from quiver.ipc import decode_stream
 from quiver.testing import Loss
 
@@ -54,7 +54,7 @@ def yard() -> Yard:
 def decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Payloads that are not damaged are the same each time: decode each of them once."""
     remembered = lru_cache(maxsize=64)(lambda data, named: decode_stream(data, **dict(named)))
-    for module in (audit, unreadable):
+    for module in (audit, stored):
         monkeypatch.setattr(
             module,
             "decode_stream",

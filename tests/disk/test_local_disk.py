@@ -179,23 +179,6 @@ def test_a_map_outlives_the_name_and_a_new_file_of_that_name(disk) -> None:
     assert bytes(disk.map("empty")) == b""
 
 
-def test_a_part_is_mapped_from_any_place_and_only_if_it_is_there(disk) -> None:
-    file = disk.create("x")
-    file.write(0, bytes(range(256)) * 64)
-    part = file.map(5001, 300)
-    assert bytes(part) == file.read(5001, 300)
-    assert part.readonly
-    assert bytes(file.map(16_384, 0)) == b""
-    for offset, length in ((16_384, 1), (16_000, 385), (20_000, 1)):
-        with pytest.raises(StorageError, match="cannot map"):
-            file.map(offset, length)
-    file.close()
-    disk.unlink("x")
-    assert part[0] == 5001 % 256
-    with pytest.raises(StorageError, match="cannot map"):
-        file.map(0, 1)
-
-
 def test_reads_end_where_the_file_ends_and_writes_leave_zeros_between(disk) -> None:
     file = disk.create("x")
     file.write(5, memoryview(b"abcdef")[1:4])

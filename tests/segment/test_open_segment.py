@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from quiver.config import SegmentConfig
-from quiver.errors import ClosedError, InputError
-from quiver.payload import EncodedBundle, Payload
+from quiver.errors import InputError
+from quiver.payload import EncodedBundle, Payload, StoredBundle
 from quiver.segment import OpenSegment
 from quiver.segment import open_segment as module
 
@@ -22,11 +22,11 @@ def config(**changes: int) -> SegmentConfig:
     )
 
 
-def test_an_empty_segment_is_never_due_and_cannot_be_sealed():
+def test_an_empty_segment_is_never_due_and_cannot_be_written():
     segment = OpenSegment(config())
     assert segment.due(10**18) is None
-    with pytest.raises(InputError, match="empty"):
-        segment.seal()
+    with pytest.raises(InputError, match="of 0 bundles"):
+        segment.encoded()
 
 
 def test_the_first_bundle_alone_sets_the_time_from_which_age_counts():
@@ -65,14 +65,18 @@ def test_it_is_due_before_the_payloads_could_need_more_streams_than_a_file_may_h
     assert segment.due(0) == "streams"
 
 
-def test_a_sealed_segment_takes_no_more_bundles_and_can_be_sealed_again():
+def test_bundles_in_the_log_count_and_must_be_fetched_before_a_segment_is_written():
     segment = OpenSegment(config())
-    segment.add(bundle((0, ONE)), 0)
-    taken = segment.seal()
-    with pytest.raises(ClosedError):
-        segment.add(bundle((0, ONE)), 0)
-    assert segment.seal() == taken == segment.bundles
-    assert len(taken) == 1
+    first = bundle((0, ONE))
+    segment.add(first, 5)
+    assert segment.encoded() == [first]
+    stored = StoredBundle(7, 1, 30, 200, 0)
+    segment.add(bundle((0, ONE)), 6, stored=stored)
+    assert segment.bundles == [first, stored]
+    assert (segment.bundle_count, segment.stored_count) == (2, 1)
+    assert segment.payload_bytes == 2 * first.payload_bytes
+    with pytest.raises(InputError, match="1 that are in the log only"):
+        segment.encoded()
 
 
 @pytest.mark.parametrize(

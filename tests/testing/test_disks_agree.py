@@ -26,7 +26,6 @@ STEPS = st.one_of(
     st.tuples(st.just("sync_dir"), PATHS),
     st.tuples(st.just("read"), PATHS, OFFSETS, OFFSETS),
     st.tuples(st.just("map"), PATHS),
-    st.tuples(st.just("map_part"), PATHS, OFFSETS, OFFSETS),
 )
 
 
@@ -39,10 +38,8 @@ def act(disk: Disk, step: tuple[Any, ...]) -> object:
         return bytes(disk.map(path))
     if name in ("rename", "unlink", "make_dir", "sync_dir"):
         return getattr(disk, name)(path, *rest)
-    file = disk.open(path, writable=name not in ("read", "map_part"))
+    file = disk.open(path, writable=name != "read")
     try:
-        if name == "map_part":
-            return bytes(file.map(*rest))
         return getattr(file, name)(*rest)
     finally:
         file.close()

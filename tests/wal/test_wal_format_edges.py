@@ -193,7 +193,7 @@ def test_two_wrong_bytes_behind_the_magic_may_be_another_store_and_are_refused()
 
 @pytest.mark.parametrize(
     "place",
-    [wal.Place(0, 0), wal.Place(1, 2), wal.Place(2**64 - 1, 2**64 - 2), wal.Place(3, 1 << 40)],
+    [wal.Place(1, 0), wal.Place(1, 2), wal.Place(10**18, 2**64 - 1), wal.Place(3, 1 << 40)],
 )
 def test_a_sidecar_is_laid_out_as_on_the_page(place: wal.Place) -> None:
     data = wal.encode_sidecar(place)
@@ -206,6 +206,7 @@ def sealed_sidecar(head: bytes, extra: bytes = b"") -> bytes:
     return head + struct.pack("<I", crc32c(head)) + extra
 
 
+GENERATIONS = "1 to 1000000000000000000"
 HEAD = wal.encode_sidecar(wal.Place(3, 12345))[:28]
 
 
@@ -217,6 +218,14 @@ HEAD = wal.encode_sidecar(wal.Place(3, 12345))[:28]
         (HEAD + b"\xff" * 4, DamagedEntry, "checksum", "0xffffffff", f"{crc32c(HEAD):#010x}"),
         (sealed_sidecar(HEAD[:10] + b"\1\0" + HEAD[12:]), DamagedEntry, "reserved", 32, 32),
         (sealed_sidecar(HEAD, b"\0"), DamagedEntry, "size", 32, 33),
+        (wal.encode_sidecar(wal.Place(0, 30)), DamagedEntry, "impossible", GENERATIONS, 0),
+        (
+            wal.encode_sidecar(wal.Place(10**18 + 1, 30)),
+            DamagedEntry,
+            "impossible",
+            GENERATIONS,
+            10**18 + 1,
+        ),
     ],
 )
 def test_a_bad_sidecar_says_what_is_wrong(data, error, words, expected, found) -> None:

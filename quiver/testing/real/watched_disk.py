@@ -166,10 +166,6 @@ class WatchedFile:
         """Copy bytes ``[offset, offset + length)``; fewer only where the file ends."""
         return self._file.read(offset, length)
 
-    def map(self, offset: int, length: int) -> memoryview:
-        """Map bytes ``[offset, offset + length)`` read-only; all of them must be in the file."""
-        return self._file.map(offset, length)
-
     def next_data(self, offset: int) -> int | None:
         """Find the first byte at or after ``offset`` that is not in a hole; None if none is."""
         return self._file.next_data(offset)

@@ -12,6 +12,7 @@ LOG: Final = "quiver.wal.log"
 WRITER: Final = "quiver.wal.writer"
 REPLAY: Final = "quiver.wal.replay"
 READER: Final = "quiver.wal.reader"
+START: Final = "quiver.wal.start"
 FORMAT: Final = "quiver.wal.format"
 
 DEFECTS: Final = (
@@ -193,20 +194,20 @@ DEFECTS: Final = (
     ),
     Defect(
         "a replay starts at any place without a look at what is before it",
-        REPLAY,
-        "        return last_before <= self._covered\n",
-        "        return self._covered >= 0\n",
+        START,
+        "        return last_before <= self.covered\n",
+        "        return self.covered >= 0\n",
     ),
     Defect(
         "a replay starts behind the first entry that is needed",
-        REPLAY,
-        "        return last_before <= self._covered\n",
-        "        return last_before <= self._covered + 1\n",
+        START,
+        "        return last_before <= self.covered\n",
+        "        return last_before <= self.covered + 1\n",
     ),
     Defect(
         "generations start afresh when no rotated file is left",
         REPLAY,
-        "return [], max((place.generation for place in hints if place is not None), default=1)",
+        "return [], max((number for number in named if 1 <= number <= GENERATION_MAX), default=1)",
         "return [], 1",
         harmless="The number of the active file then disagrees with sidecar and segments, whose "
         "places are not believed: the replay starts at the front and drops what segments hold.",

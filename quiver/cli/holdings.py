@@ -13,6 +13,7 @@ ack.log         a record in each frame
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -32,14 +33,17 @@ from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_na
 from quiver.subscriber.runs import RunSet
 from quiver.wal.format import (
     BUNDLE,
+    BUNDLE_BYTES_MIN,
     CHECKPOINT,
     ENTRY_BYTES_MIN,
     ENTRY_OVERHEAD,
     HEADER_BYTES,
     Frame,
+    Place,
     decode_bundle,
 )
-from quiver.wal.reader import Entry, Tail, walk
+from quiver.wal.reader import Entry, Tail, begin_of, walk
+from quiver.wal.truncate import read_sidecar
 
 __all__ = ["CoreHoldings", "Gap", "RecordGap", "SegmentHoldings", "take_holdings"]
 
@@ -174,11 +178,12 @@ def _infer(path: str, seq: int, catalog: Catalog, *, covered: int) -> SegmentHol
 def _take_log(
     disk: Disk, found: CoreHoldings, catalog: Catalog, *, covered: int, suspects: Collection[str]
 ) -> None:
-    last, regions = covered, _Regions()
-    with open_wal(disk, found.core, newest=covered_place(catalog)) as files:
+    last, newest = covered, covered_place(catalog)
+    regions = _Regions(newest)
+    with open_wal(disk, found.core, newest=newest) as files:
         for wal_file in files:
             place = disk.locate(wal_file.file.path)
-            for frame in _frames(wal_file, place, regions):
+            for frame in _frames(disk, wal_file, regions):
                 is_bundle = frame.entry_type == BUNDLE
                 before = frame.wal_seq - is_bundle  # A checkpoint tells the last number before it.
                 if before > last:
@@ -198,11 +203,13 @@ def _take_log(
         found.gaps += regions.take(found.log_path, last + 1, most=None)
 
 
-def _frames(wal_file: WalFile, place: str, regions: _Regions) -> Iterator[Frame]:
+def _frames(disk: Disk, wal_file: WalFile, regions: _Regions) -> Iterator[Frame]:
     """Go through the good entries of a file, and keep the damaged regions between them."""
+    place = disk.locate(wal_file.file.path)
+    sidecar, _ = read_sidecar(disk, posixpath.dirname(wal_file.file.path))
     items = walk(
         wal_file.file,
-        HEADER_BYTES,
+        begin_of(wal_file.file, wal_file.generation, sidecar),
         entry_bytes_max=HARD_LIMITS.entry_bytes,
         is_active=wal_file.is_active,
     )
@@ -215,14 +222,18 @@ def _frames(wal_file: WalFile, place: str, regions: _Regions) -> Iterator[Frame]
 
 
 class _Regions:
-    """Damaged regions since the last good entry: how many entries were in them."""
+    """Damaged regions since the last good entry: how many entries were in them.
 
-    def __init__(self) -> None:
+    What is before ``newest`` is of no account: segments hold what was there.
+    """
+
+    def __init__(self, newest: Place | None) -> None:
+        self._newest = newest
         self.clear()
 
     def clear(self) -> None:
         self._path = ""
-        self._bytes = 0
+        self._bytes = self._room = 0
         self._count: int | None = 0
         self._is_gone = False
 
@@ -232,11 +243,17 @@ class _Regions:
 
     def add(self, path: str, wal_file: WalFile, start: int, *, end: int) -> None:
         """Count the entries in ``[start, end)`` by their lengths, if these add up to it."""
+        if self._newest is not None and Place(wal_file.generation, end) <= self._newest:
+            return
         self._path, self._bytes = self._path or path, self._bytes + end - start
+        self._room += max(1, (end - start) // BUNDLE_BYTES_MIN)
         offset, count = start, 0
         while offset < end:
-            offset += int.from_bytes(wal_file.file.read(offset, 4), "little") + ENTRY_OVERHEAD
-            count += 1
+            length = int.from_bytes(wal_file.file.read(offset, 4), "little") + ENTRY_OVERHEAD
+            if length < ENTRY_BYTES_MIN:
+                break
+            offset += length
+            count += length >= BUNDLE_BYTES_MIN  # A checkpoint is smaller than any bundle.
         known = self._count is not None and offset == end
         self._count = (self._count or 0) + count if known else None
 
@@ -245,16 +262,18 @@ class _Regions:
 
         A log with a damaged end once went on behind all numbers that could have been in it.
         """
-        room = self._bytes // ENTRY_BYTES_MIN
+        count, room = self._count, self._room
         if self._is_gone:
             return [Gap(self._path, first, None, is_exact=False)]
         if not self._bytes:
             return [Gap(place, first, most)] if most else []
-        if self._count is not None and (most is None or self._count <= most):
-            return [Gap(self._path, first, self._count)] if self._count else []
-        if most is not None and most < room:
-            return [Gap(self._path, first, most)]
-        return [Gap(self._path, first, max(room, 1), is_exact=False)]
+        if most is None:
+            most = room if count is None else count
+            return [Gap(self._path, first, most, is_exact=count is not None)] if most else []
+        if count is not None and most in (count, room):
+            return [Gap(self._path, first, count)] if count else []
+        # Numbers have no holes: a jump beyond what the region can have held is loss as well.
+        return [Gap(self._path, first, most, is_exact=most < room)]
 
 
 def _undecodable(frame: Frame) -> dict[int, int] | None:

@@ -235,10 +235,15 @@ def begin_of(file: File, generation: int, sidecar: Place | None) -> int:
     """
     if sidecar is None or sidecar.generation != generation:
         return HEADER_BYTES
-    end = _Bytes(file, 0).next_nonzero(HEADER_BYTES)
-    # A length may begin with up to three zeros. More: this sidecar is of another time.
-    is_there = HEADER_BYTES <= sidecar.offset <= end < sidecar.offset + LENGTH.size
-    return sidecar.offset if is_there else HEADER_BYTES
+    data = _Bytes(file, file.size())
+    end = data.next_nonzero(HEADER_BYTES)
+    if not HEADER_BYTES <= sidecar.offset <= end:
+        return HEADER_BYTES
+    # A length may begin with up to three zeros. If more follow, either the entry is gone, or the
+    # hole is of a later time than this sidecar: then it ends with an entry.
+    later = range(max(sidecar.offset + LENGTH.size, end - LENGTH.size + 1), end + 1)
+    is_later = any(_good(data, offset, -1) for offset in later)
+    return HEADER_BYTES if is_later else sidecar.offset
 
 
 def _follows(frame: Frame, last_seq: int) -> bool:

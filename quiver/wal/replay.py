@@ -7,13 +7,14 @@ Damaged bytes are copied to quarantine first. All of it may be done again after 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 from crc32c import crc32c
 
 from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
-from quiver.errors import DamagedEntry, DamageError
+from quiver.errors import CapacityError, DamagedEntry, DamageError
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.wal.format import (
     BUNDLE,
@@ -308,7 +309,9 @@ class Replay:
     def finish(self, config: WalConfig) -> Log:
         """Cut what was never finished, open the active file and give the log, ready to append."""
         if self._sidecar_damage is not None:
-            self._forget_sidecar(self._sidecar_damage)
+            # Without room for a copy it stays where it is; it harms nobody.
+            with contextlib.suppress(CapacityError):
+                self._forget_sidecar(self._sidecar_damage)
         rotated = []
         for generation in self._generations:
             found = self._disk.stat(self._path(generation))

@@ -86,6 +86,14 @@ def test_after_a_salvage_strict_opens(disk: MemoryDisk, what: str) -> None:
     opened(disk, STRICT).close()
 
 
+def test_a_damaged_sidecar_stays_where_it_is_on_a_full_disk(disk: MemoryDisk) -> None:
+    DAMAGE["the sidecar"](disk)
+    disk.fail(lambda op: "quarantine" in op.path, error="ENOSPC", sticky=True)
+    with opened(disk) as store:
+        assert len(store.recovery.damage) == 1
+        assert store.recovery.replayed_bundles == 3
+
+
 def test_what_a_crash_leaves_is_no_damage(disk: MemoryDisk) -> None:
     file = disk.open(FILES["log"], writable=True)
     file.write(file.size(), b"\x40\0\0\0\0")

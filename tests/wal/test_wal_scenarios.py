@@ -350,3 +350,31 @@ def test_an_earlier_sidecar_before_a_longer_hole_is_no_damage(covered: int) -> N
     assert [error.message for error in replay.damage] == (
         ["4 bundles are missing from the log"] if covered == 1 else []
     )
+
+
+def test_files_that_the_newest_segment_covers_go_although_no_sidecar_says_so(
+    place: Folder,
+) -> None:
+    place.fill(5, rotate_size=TWO_IN_A_FILE)
+    assert "truncate.offset" not in place.names()
+    covered = Place(3, HEADER_BYTES + CHECKPOINT_BYTES)
+    log, found = place.open(covered=3, hint=covered)
+    assert found == [4]
+    assert log.truncated == covered
+    log.truncate(covered)
+    assert place.names() == ["quiver.wal"]
+    log.close()
+    assert sound(place, covered=3)[1] == [4]
+
+
+def test_nothing_that_could_be_an_entry_behind_a_hole_is_damage(place: Folder) -> None:
+    (place.root / "wal").mkdir()
+    data = encode_header(DIGEST) + bytes(1000) + b"\xff" * 20
+    (place.root / "wal/quiver.wal").write_bytes(data)
+    log, found = place.open(covered=3)
+    assert found == []
+    assert place.replay is not None
+    assert [error.offset for error in place.replay.damage] == [HEADER_BYTES]
+    assert place.replay.torn is None
+    assert log.append(bundle(60)).generation == 2
+    log.close()

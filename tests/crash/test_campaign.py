@@ -16,7 +16,7 @@ from quiver.testing.subject import Loss
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lost without an outcome:ResourceWarning")
 
-BY_LOT = 6
+BY_LOT = 7
 
 
 @pytest.mark.parametrize("life", QuiverSubject(by_lot=BY_LOT).lives)

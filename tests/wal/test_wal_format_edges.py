@@ -278,3 +278,34 @@ def test_a_header_wrong_in_its_reserved_bytes_alone_is_damaged_and_no_other_layo
     assert isinstance(error, DamagedEntry)
     with pytest.raises(VersionError, match="layout"):
         wal.decode_header(data[:12] + reserved + bytes(16), bytes(range(16)))
+
+
+STORED = EncodedBundle(
+    41, 99, (Payload(2, 5, b"f" * 32, 3, b"abc"), Payload(9, 6, b"g" * 32, 1, b""))
+)
+
+
+def test_a_stored_bundle_is_the_one_whose_frame_had_this_checksum() -> None:
+    data = b"before" + wal.encode_bundle(STORED)
+    frame = wal.frame_at(memoryview(data), 6, LIMIT)
+    assert frame.checksum == crc32c(frame.body) == int.from_bytes(data[-4:], "little")
+    back = wal.decode_stored(bytes(frame.body), frame.checksum)
+    assert (back.wal_seq, back.ingestion_ns) == (41, 99)
+    assert [bytes(p.data) for p in back.payloads] == [b"abc", b""]
+    assert [p._replace(data=b"") for p in back.payloads] == [
+        p._replace(data=b"") for p in STORED.payloads
+    ]
+
+
+def test_a_stored_bundle_that_is_no_longer_the_same_is_damaged() -> None:
+    body = bytearray(wal.encode_bundle(STORED)[4:-4])
+    checksum = crc32c(bytes(body))
+    for wrong in (bytes(body[:-1]), bytes(body) + b"\0", b""):
+        with pytest.raises(DamagedEntry, match="no longer what was recovered") as caught:
+            wal.decode_stored(wrong, checksum)
+        assert caught.value.expected == f"{checksum:#010x}"
+        assert caught.value.found == f"{crc32c(wrong):#010x}"
+    hollow = bytes(body[:-1])  # Its checksum is right, and its blocks are not.
+    with pytest.raises(DamagedEntry, match="do not add up") as caught:
+        wal.decode_stored(hollow, crc32c(hollow))
+    assert caught.value.offset == 0

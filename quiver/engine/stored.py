@@ -16,7 +16,7 @@ from typing import Self
 from quiver.config import LimitsConfig
 from quiver.disk import File, save_bytes
 from quiver.engine.core import Core
-from quiver.errors import DamagedEntry, DamageError
+from quiver.errors import DamagedEntry, DamageError, MissingError
 from quiver.ipc import decode_stream
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.segment import OpenSegment
@@ -93,14 +93,24 @@ class _LogFiles:
             self._file.close()
 
     def fetch(self, stored: StoredBundle) -> EncodedBundle:
-        """Read a bundle; raises DamagedEntry if it is not what it was, StorageError."""
+        """Read a bundle; raises DamagedEntry if it is gone or not what it was, StorageError."""
         path, offset = self._core.where_in_log(Place(stored.generation, stored.offset))
-        if self._file is None or path != self._path:
-            self.__exit__()
-            self._file, self._path = self._core.disk.open(path), path
-        body = self._file.read(offset + LENGTH.size, stored.length)
+        place = self._core.disk.locate(path)
+        self.last = []
+        try:
+            body = self._open(path).read(offset + LENGTH.size, stored.length)
+        except MissingError as error:
+            text = f"bundle {stored.wal_seq} is gone with its file of the log"
+            raise DamagedEntry(text, path=place, offset=offset) from error
         self.last = [body]
         try:
             return decode_stored(body, stored.checksum)
         except DamagedEntry as error:
-            raise error.at(self._core.disk.locate(path), base=offset) from error
+            raise error.at(place, base=offset) from error
+
+    def _open(self, path: str) -> File:
+        if self._file is None or path != self._path:
+            self.__exit__()
+            self._file = None
+            self._file, self._path = self._core.disk.open(path), path
+        return self._file

@@ -81,6 +81,20 @@ def test_all_may_rot_and_the_numbers_go_on() -> None:
     assert numbers(store) == [2]
 
 
+def test_a_log_file_that_somebody_removes_costs_what_was_in_it_and_no_more() -> None:
+    disk = killed(6, wal={"rotate_size": 1500})
+    store = on_memory(disk, segment=WAITING, wal={"rotate_size": 1500})
+    first = [b.wal_seq for b in store._core.open_segment.bundles if b.generation == 1]
+    disk.unlink(f"{LOG}.1")
+    store.append(bundle(6))
+    store.finalize()
+    assert numbers(store) == list(range(len(first), 7))
+    assert len(store.recovery.damage) == len(first) > 0
+    assert all("gone with its file" in error.message for error in store.recovery.damage)
+    store.maintain()
+    store.close()
+
+
 def test_a_log_that_cannot_be_read_for_a_while_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,6 +65,8 @@ class RecoveryReport:
     """Numbers, half-open, of which damage at the end of the log had some; given out never again."""
     torn_tail: DamageError | None = None
     """What a crash left behind the last entry; it was cut off."""
+    rebuilt_segments: int = 0
+    """Damaged segments that were written anew, whole, from what the log still had of them."""
     damage: list[DamageError] = field(default_factory=list)
     """Everything damaged that was found; copies are in quarantine."""
 

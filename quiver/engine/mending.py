@@ -34,7 +34,7 @@ from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import BUNDLE, HEADER_BYTES, decode_bundle
 from quiver.wal.reader import Entry, walk
 
-__all__ = ["Mended", "mend_segments"]
+__all__ = ["Mended", "logged_bundles", "mend_segments"]
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def _mend(
         ]
         lost = dict.fromkeys(range(len(bundles)), ())
     wanted = {bundles[index].wal_seq: index for index in lost}
-    for seq, bundle in _logged(disk, number, wanted, slots=slots).items():
+    for seq, bundle in logged_bundles(disk, number, wanted, slots=slots).items():
         bundles[wanted[seq]] = bundle
         del lost[wanted[seq]]
     if not any(bundle.payloads for bundle in bundles):
@@ -138,7 +138,7 @@ def _read(reader: SegmentReader) -> tuple[list[EncodedBundle], dict[int, tuple[i
     return bundles, lost
 
 
-def _logged(
+def logged_bundles(
     disk: Disk, number: int, wanted: Mapping[int, int], *, slots: Container[int]
 ) -> dict[int, EncodedBundle]:
     """Find bundles that the log still has, sound."""

@@ -25,33 +25,39 @@ from quiver.segment import Catalog
 from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
 from quiver.wal import ACTIVE_NAME
 
-__all__ = ["checkpoint", "open_outcomes"]
+__all__ = ["checkpoint", "open_outcomes", "restore_registry"]
 
 
 def open_outcomes(
-    disk: Disk, folder: str, *, catalog: Catalog, report: RecoveryReport, strict: bool
-) -> tuple[AckLog, Floor, Registry]:
-    """Open ack.log and bring every subscriber to where it was, over the segments that are there."""
-    missing = _missing(disk, folder, has_segments=len(catalog) > 0)
+    disk: Disk, folder: str, *, has_segments: bool, report: RecoveryReport, strict: bool
+) -> tuple[AckLog, Floor, AckReplay]:
+    """Open ack.log, and give what is in it and below which numbers nothing is ever again."""
+    missing = _missing(disk, folder, has_segments=has_segments)
     if missing is not None and strict:
         raise missing
     report.damage += [] if missing is None else [missing]
     acks, replay = AckLog.open(disk, f"{folder}/acks", f"{folder}/quarantine", strict=strict)
     report.damage += replay.damage
-    registry = Registry()
-    start = replay.checkpoint or Checkpoint()
-    segments = {info.segment_seq: info.bundle_count for info in catalog}
-    registry.restore([_snapshot(state) for state in start.subscribers], segments)
-    floor = start.floor
+    floor = (replay.checkpoint or Checkpoint()).floor
     for record in replay.records:
         if isinstance(record, Floor):
             floor = Floor(
                 max(floor.next_segment_seq, record.next_segment_seq),
                 max(floor.next_wal_seq, record.next_wal_seq),
             )
-        else:
+    return acks, _above(floor, replay), replay
+
+
+def restore_registry(replay: AckReplay, catalog: Catalog) -> Registry:
+    """Bring every subscriber to where it was, over the segments that are there."""
+    registry = Registry()
+    start = replay.checkpoint or Checkpoint()
+    segments = {info.segment_seq: info.bundle_count for info in catalog}
+    registry.restore([_snapshot(state) for state in start.subscribers], segments)
+    for record in replay.records:
+        if not isinstance(record, Floor):
             _apply(registry, record)
-    return acks, _above(floor, replay), registry
+    return registry
 
 
 def _missing(disk: Disk, folder: str, *, has_segments: bool) -> DamagedEntry | None:

@@ -12,7 +12,8 @@ changed because of it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import posixpath
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from quiver.clock import Clock
@@ -20,7 +21,8 @@ from quiver.config import HARD_LIMITS, Config
 from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.ingest import try_reclaim, write_open_segment
-from quiver.engine.outcomes import open_outcomes
+from quiver.engine.outcomes import open_outcomes, restore_registry
+from quiver.engine.rebuild import rebuild_segments
 from quiver.engine.stored import check_readable
 from quiver.errors import CapacityError, DamagedEntry, InputError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
@@ -160,10 +162,18 @@ def _recover(
     for name in (f"{folder}/segments", folder):
         disk.sync_dir(name)
     strict = config.recovery.policy == "strict"
-    catalog, next_seq = _load_catalog(disk, folder, report, strict=strict)
-    acks, floor, registry = open_outcomes(
-        disk, folder, catalog=catalog, report=report, strict=strict
+    catalog, damaged = _load_catalog(disk, folder, report, strict=strict)
+    acks, floor, replay = open_outcomes(
+        disk, folder, has_segments=len(catalog) > 0, report=report, strict=strict
     )
+    try:
+        report.rebuilt_segments = rebuild_segments(
+            disk, number, manifest, catalog=catalog, damaged=damaged, floor=floor
+        )
+        _remove_lost(disk, [path for seq, path in damaged.items() if seq not in catalog])
+    except BaseException:
+        acks.close()
+        raise
     covered = floor.next_wal_seq - 1
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
@@ -177,10 +187,10 @@ def _recover(
         held=held,
         catalog=catalog,
         acks=acks,
-        registry=registry,
+        registry=restore_registry(replay, catalog),
         open_segment=OpenSegment(config.segment),
         metrics=Metrics(),
-        next_segment_seq=max(next_seq, floor.next_segment_seq),
+        next_segment_seq=max(_next_segment_seq(catalog, damaged), floor.next_segment_seq),
         next_wal_seq=covered + 1,
         covered_wal_seq=covered,
         report=report,
@@ -190,14 +200,9 @@ def _recover(
 
 def _load_catalog(
     disk: Disk, folder: str, report: RecoveryReport, *, strict: bool
-) -> tuple[Catalog, int]:
-    """List the segments, and give the first number that none ever had.
-
-    One whose footer is damaged is moved to quarantine; the bundles of the newest come back from
-    the WAL if that still has them and no segment was deleted since.
-    """
+) -> tuple[Catalog, dict[int, str]]:
+    """List the segments, and those whose end is damaged: number and path, a copy in quarantine."""
     segments = f"{folder}/segments"
-    next_seq = 0
     for entry in disk.list_dir(segments):
         if (
             is_temporary(entry.name)
@@ -207,16 +212,30 @@ def _load_catalog(
     catalog, damaged = Catalog.load(disk, segments)
     if strict and damaged:
         raise damaged[0][1]
-    for info in catalog:
-        next_seq = max(next_seq, info.segment_seq + 1)
     for path, error in damaged:
-        next_seq = max(next_seq, (parse_segment_name(path.rsplit("/", 1)[-1]) or 0) + 1)
         copy_file(disk, f"{folder}/quarantine", path, error=error)
-        disk.unlink(path)
         report.damage.append(error)
-    if damaged:
-        disk.sync_dir(segments)
-    return catalog, next_seq
+    return catalog, {_segment_seq(path): path for path, _ in damaged}
+
+
+def _segment_seq(path: str) -> int:
+    """Read a segment's number out of its path."""
+    return parse_segment_name(path.rsplit("/", 1)[-1]) or 0
+
+
+def _next_segment_seq(catalog: Catalog, damaged: Iterable[int]) -> int:
+    """Give the first number that no segment here ever had."""
+    return max((*damaged, *(info.segment_seq for info in catalog)), default=-1) + 1
+
+
+def _remove_lost(disk: Disk, paths: Iterable[str]) -> None:
+    """Remove damaged segments that could not be written anew; each has a copy in quarantine."""
+    folders = set()
+    for path in paths:
+        disk.unlink(path)
+        folders.add(posixpath.dirname(path))
+    for folder in folders:
+        disk.sync_dir(folder)
 
 
 def _replay(core: Core, watch: Watch | None) -> None:

@@ -96,9 +96,9 @@ class Frame(NamedTuple):
     wal_seq: int
     slot_bitmap: int
     body: memoryview
-    blocks: tuple[int, ...] = ()
+    blocks: tuple[int, ...]
     """Where each block of a bundle begins in the body."""
-    checksum: int = 0
+    checksum: int
     """CRC32C of the body, as it is and as it should be."""
 
 

@@ -156,8 +156,8 @@ DEFECTS: Final = (
     Defect(
         "the floor of segments is not looked at",
         RECOVERY,
-        "next_segment_seq=max(next_seq, floor.next_segment_seq),",
-        "next_segment_seq=next_seq,",
+        "next_segment_seq=max(_next_segment_seq(catalog, damaged), floor.next_segment_seq),",
+        "next_segment_seq=_next_segment_seq(catalog, damaged),",
     ),
     Defect(
         "the floor of bundles is not looked at",
@@ -174,8 +174,8 @@ DEFECTS: Final = (
     Defect(
         "the newest segment does not count for the next number",
         RECOVERY,
-        "        next_seq = max(next_seq, info.segment_seq + 1)\n",
-        "        next_seq = max(next_seq, info.segment_seq)\n",
+        "    return max((*damaged, *(info.segment_seq for info in catalog)), default=-1) + 1\n",
+        "    return max((*damaged, *(info.segment_seq for info in catalog)), default=-1)\n",
     ),
     Defect(
         "the next bundle gets the number of the last",
@@ -222,7 +222,7 @@ DEFECTS: Final = (
     Defect(
         "the segments folder is not synced after a damaged one is moved",
         RECOVERY,
-        "    if damaged:\n        disk.sync_dir(segments)\n",
+        "    for folder in folders:\n        disk.sync_dir(folder)\n",
         "",
         harmless="No crash damages a segment, and one that comes back is moved again.",
     ),

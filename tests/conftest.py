@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from quiver.disk.local import LocalDisk, LocalFile
+
 LOST = "lost without an outcome"
+OPENED = pytest.StashKey[list[Any]]()
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +24,39 @@ def _its_lost_handles_warn_in_vain(request: pytest.FixtureRequest) -> Iterator[N
     marks = request.node.iter_markers("filterwarnings")
     if any(LOST in str(text) for mark in marks for text in mark.args):
         gc.collect()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note what a test opens itself, not its fixtures: a store that it kills closes nothing."""
+    opened = item.stash.setdefault(OPENED, [])
+
+    def noting(honest: Callable[..., None]) -> Callable[..., None]:
+        def init(self: object, *args: object, **named: object) -> None:
+            honest(self, *args, **named)
+            opened.append((self, _inode(self)))
+
+        return init
+
+    with ExitStack() as patches:
+        for kind in (LocalFile, LocalDisk):
+            patches.enter_context(mock.patch.object(kind, "__init__", noting(kind.__init__)))
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Close it: a thousand tests would use up the descriptors of a process."""
+    result = yield
+    for file, inode in item.stash.get(OPENED, []):
+        if inode is not None and _inode(file) == inode:  # Some tests close it behind our back.
+            file.close()
+    return result
+
+
+def _inode(file: Any) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(file._descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -100,7 +100,9 @@ class Actor:
             if self._process.stdout is None:
                 return None
             stream = self._process.stdout.fileno()
-            if not select.select([stream], [], [], max(0.0, moment - time.monotonic()))[0]:
+            watched = select.poll()  # select() cannot see a descriptor above 1,023.
+            watched.register(stream, select.POLLIN)
+            if not watched.poll(max(0.0, moment - time.monotonic()) * 1000):
                 return None
             data = os.read(stream, _READ_BYTES)
             if not data:

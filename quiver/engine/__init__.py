@@ -4,6 +4,8 @@
 ``store``         ``Store``, what users hold
 ``core``          the open parts of one core directory
 ``recovery``      open one, whatever way the last writer ended
+``rebuild``       segments whose end is damaged, from the log
+``stored``        recovered bundles, read again before they become a segment
 ``ingest``        append and finalize
 ``commit``        one sync for many: who leads, who follows, who is told
 ``delivery``      claim, ack, nack, defer

@@ -23,15 +23,15 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 
 from quiver.config import HARD_LIMITS, LimitsConfig
-from quiver.disk import Disk, copy_range
+from quiver.disk import Disk, File, copy_range
 from quiver.engine.core import core_folder
-from quiver.errors import DamageError
+from quiver.errors import DamageError, VersionError
 from quiver.ipc import decode_stream, encode_stream
 from quiver.manifest import StoreManifest
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import Catalog, SegmentInfo, SegmentLabel, SegmentReader, write_segment
 from quiver.wal import ACTIVE_NAME
-from quiver.wal.format import BUNDLE, HEADER_BYTES, decode_bundle
+from quiver.wal.format import BUNDLE, HEADER_BYTES, decode_bundle, decode_header
 from quiver.wal.reader import Entry, walk
 
 __all__ = ["Mended", "logged_bundles", "mend_segments"]
@@ -100,7 +100,8 @@ def _mend(
         ]
         lost = dict.fromkeys(range(len(bundles)), ())
     wanted = {bundles[index].wal_seq: index for index in lost}
-    for seq, bundle in logged_bundles(disk, number, wanted, slots=slots).items():
+    digest = manifest.layout_digest
+    for seq, bundle in logged_bundles(disk, number, wanted, slots=slots, digest=digest).items():
         bundles[wanted[seq]] = bundle
         del lost[wanted[seq]]
     if not any(bundle.payloads for bundle in bundles):
@@ -139,7 +140,7 @@ def _read(reader: SegmentReader) -> tuple[list[EncodedBundle], dict[int, tuple[i
 
 
 def logged_bundles(
-    disk: Disk, number: int, wanted: Mapping[int, int], *, slots: Container[int]
+    disk: Disk, number: int, wanted: Mapping[int, int], *, slots: Container[int], digest: bytes
 ) -> dict[int, EncodedBundle]:
     """Find bundles that the log still has, sound."""
     found: dict[int, EncodedBundle] = {}
@@ -149,6 +150,8 @@ def logged_bundles(
             continue
         file = disk.open(f"{folder}/{entry.name}")
         try:
+            if not _is_ours(file, digest):
+                continue
             for item in walk(file, HEADER_BYTES, entry_bytes_max=HARD_LIMITS.entry_bytes):
                 if not isinstance(item, Entry) or item.frame.entry_type != BUNDLE:
                     continue
@@ -159,6 +162,15 @@ def logged_bundles(
         finally:
             file.close()
     return found
+
+
+def _is_ours(file: File, digest: bytes) -> bool:
+    """Whether a log may be interpreted; one of another layout is refused by whoever replays it."""
+    try:
+        decode_header(file.read(0, HEADER_BYTES), digest)
+    except VersionError:
+        return False
+    return True
 
 
 def _is_sound(bundle: EncodedBundle, slots: Container[int]) -> bool:

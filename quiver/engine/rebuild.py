@@ -36,7 +36,9 @@ def rebuild_segments(
     for segment_seq in sorted(damaged):
         span = _span(catalog, segment_seq, floor)
         wanted = {wal_seq: wal_seq for wal_seq in span}
-        found = logged_bundles(disk, number, wanted, slots=manifest.slots)
+        found = logged_bundles(
+            disk, number, wanted, slots=manifest.slots, digest=manifest.layout_digest
+        )
         if not span or len(found) < len(span):
             continue
         label = SegmentLabel(

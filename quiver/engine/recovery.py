@@ -1,9 +1,9 @@
 """Open one core directory, whatever way the last writer ended.
 
-Order: lock, manifest, folders, leftovers, segments (footers only), ack.log, WAL into the open
-segment, then appends. Every step may be interrupted by another crash and done again: nothing is
-deleted or cut before what it held is durable elsewhere, and bundles that a segment holds already
-are recognised by their wal_seq.
+Order: lock, manifest, folders, leftovers, segments (footers only), ack.log, damaged segments from
+the WAL, the rest of the WAL into the open segment, then appends. Every step may be interrupted by
+another crash and done again: nothing is deleted or cut before what it held is durable elsewhere,
+and bundles that a segment holds already are recognised by their wal_seq.
 
 Damage is set aside and reported; with the policy ``strict`` it is raised before anything is
 changed because of it.

@@ -8,7 +8,7 @@ import pytest
 from store_kit import abandon, bundle, numbers, on_memory
 
 import quiver
-from quiver.errors import CapacityError, DamageError
+from quiver.errors import CapacityError, DamageError, VersionError
 from quiver.testing import MemoryDisk
 from quiver.testing.campaign import MODELS
 from quiver.testing.crash_images import crash_images
@@ -130,6 +130,18 @@ def test_what_was_deleted_since_never_comes_back() -> None:
     # Its beginning is not known: the segment before it is gone.
     assert again.recovery.rebuilt_segments == 0
     assert numbers(again) == []
+
+
+def test_a_log_of_another_layout_is_not_interpreted() -> None:
+    disk = finalized(3)
+    data = break_end(disk, 0)
+    file = disk.open("core_0/wal/quiver.wal", writable=True)
+    file.write(14, bytes(reversed(file.read(14, 16))))
+    file.close()
+    with pytest.raises(VersionError):
+        opened(disk)
+    assert disk.stat(path_of(0)) is None
+    assert bytes(disk.map(f"core_0/quarantine/{0:016d}.qseg")) == data
 
 
 def test_strict_refuses_it_and_changes_nothing() -> None:

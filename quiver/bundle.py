@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import blake3
@@ -11,9 +12,10 @@ import pyarrow as pa
 from quiver.config import LimitsConfig
 from quiver.errors import InputError
 from quiver.ipc import ARROW_FAULTS, check_schema
+from quiver.schemas import sort_metadata, strip_metadata
 from quiver.slots import SlotTable
 
-__all__ = ["RecordBundle", "as_record_batch", "fingerprint", "resolve_bundle"]
+__all__ = ["RecordBundle", "as_record_batch", "fingerprint", "resolve_bundle", "without_metadata"]
 
 
 class RecordBundle(Mapping[str, pa.RecordBatch]):
@@ -131,6 +133,28 @@ def resolve_bundle(
     return dict(sorted(batches.items()))
 
 
+def without_metadata(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Take all metadata off a batch, but for what names extension types; a view of its data."""
+    bare = strip_metadata(batch.schema)
+    if bare is batch.schema:
+        return batch
+    if not len(bare):
+        return batch.replace_schema_metadata(None)
+    return pa.RecordBatch.from_arrays(batch.columns, schema=bare)
+
+
 def fingerprint(schema: pa.Schema) -> bytes:
-    """Digest of a schema, 32 bytes: names, types, order, nullability and metadata all count."""
-    return blake3.blake3(schema.serialize()).digest()
+    """Digest of a schema, 32 bytes: names, types, order, nullability and metadata all count.
+
+    Equal for equal schemas: in which order the keys of metadata come does not matter.
+    """
+    return _fingerprint(schema.serialize().to_pybytes())
+
+
+@lru_cache(maxsize=256)
+def _fingerprint(serialized: bytes) -> bytes:
+    schema = pa.ipc.read_schema(pa.py_buffer(serialized))
+    ordered = sort_metadata(schema)
+    if ordered.equals(schema, check_metadata=True):
+        serialized = ordered.serialize().to_pybytes()
+    return blake3.blake3(serialized).digest()

@@ -16,8 +16,10 @@ from quiver.errors import ConfigError
 from quiver.units import MILLISECOND, SECOND, parse_bytes, parse_duration
 
 __all__ = [
+    "DICTIONARY_CARDINALITY",
     "HARD_LIMITS",
     "AcksConfig",
+    "Compression",
     "Config",
     "Durability",
     "LimitsConfig",
@@ -25,6 +27,7 @@ __all__ = [
     "RecoveryConfig",
     "RecoveryPolicy",
     "RetentionConfig",
+    "SchemaMetadata",
     "SegmentConfig",
     "SizeCapPolicy",
     "SubscriberConfig",
@@ -35,11 +38,16 @@ Durability = Literal["sync", "interval", "segment"]
 SizeCapPolicy = Literal["backpressure", "drop_oldest"]
 RecoveryPolicy = Literal["salvage", "strict"]
 Reclaim = Literal["punch", "copy"]
+Compression = Literal["none", "lz4", "zstd"]
+SchemaMetadata = Literal["keep", "drop"]
 
 _MIB: Final = 1 << 20
 _BYTES: Final = {"kind": "bytes"}
 _DURATION: Final = {"kind": "duration"}
 _COUNT: Final = {"kind": "count"}
+
+DICTIONARY_CARDINALITY: Final = 65_536
+"""How many values a dictionary gathers unless ``segment.dictionary_cardinality`` says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +73,22 @@ class WalConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentConfig:
-    """When the open segment becomes a file: size in memory, age, or number of streams."""
+    """When the open segment becomes a file (size in memory, age, number of streams), and how.
+
+    ``compression`` is that of Arrow's buffers in the streams. Compressed ones are read into memory
+    first; others are used where they lie in the file.
+    ``dictionary_cardinality``: how many values the dictionary of a column may gather in a segment
+    before its stream is followed by a fresh one; a single bundle may bring more.
+    ``schema_metadata``: ``drop`` takes the metadata of schemas and fields off at append, so that
+    producers who write something new there each time do not make a stream of each bundle.
+    """
 
     target_size: int = field(default=32 * _MIB, metadata=_BYTES)
+    compression: Compression = "none"
     max_open_duration: int = field(default=5 * SECOND, metadata=_DURATION)
     max_streams: int = field(default=512, metadata=_COUNT)
+    dictionary_cardinality: int = field(default=DICTIONARY_CARDINALITY, metadata=_COUNT)
+    schema_metadata: SchemaMetadata = "keep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +251,8 @@ _CHOICES: Final[dict[str, Any]] = {
     "size_cap_policy": SizeCapPolicy,
     "policy": RecoveryPolicy,
     "reclaim": Reclaim,
+    "compression": Compression,
+    "schema_metadata": SchemaMetadata,
 }
 _PARSERS: Final[dict[str, Callable[[Any, str], int]]] = {
     "bytes": lambda value, key: parse_bytes(value, key=key),

@@ -8,25 +8,36 @@ are views of the bytes given, where those are not compressed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
-from quiver.config import LimitsConfig
+from quiver.config import Compression, LimitsConfig
 from quiver.errors import CapacityError, DamagedEntry, InputError
-from quiver.ipc_messages import file_blocks, stream_decoded_bytes
+from quiver.ipc_messages import stream_decoded_bytes
 
 __all__ = [
-    "ArrowFile",
+    "ARROW_FAULTS",
+    "as_buffer",
+    "check_batch",
+    "check_decoded",
     "check_schema",
     "child_types",
+    "decode_own_streams",
     "decode_stream",
     "encode_file",
     "encode_stream",
+    "out_of_memory",
+    "schema_message",
 ]
 
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(use_threads=False)
+_COMPRESSED: Final = {
+    "none": _OPTIONS,
+    "lz4": pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False),
+    "zstd": pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False),
+}
 _DEFAULT_LIMITS: Final = LimitsConfig().for_reading()
 
 ARROW_FAULTS: Final = (
@@ -41,10 +52,15 @@ ARROW_FAULTS: Final = (
 )
 """What pyarrow was seen to raise on damaged input; all of it means damage here.
 
-A MemoryError does not, although one of them is an ArrowException: ``_out_of_memory`` goes first.
+A MemoryError does not, although one of them is an ArrowException: ``out_of_memory`` goes first.
 Sizes that lie are refused before anything is allocated, so it says nothing about the bytes.
 """
 
+
+_SMALL_BYTES = 8 << 10
+_SCHEMA_PREFIX = 8
+_END_BYTES = 8
+"""What is around the messages of a stream: the length of the first, and the mark of its end."""
 
 _FILE_BYTES = 1 << 16
 _CHUNK_BYTES = 1024
@@ -58,38 +74,62 @@ def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
         with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
             writer.write_batch(batch)
     except MemoryError as error:
-        raise _out_of_memory() from error
+        raise out_of_memory() from error
     return sink.getvalue()
 
 
-def encode_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
+def encode_file(
+    schema: pa.Schema,
+    batches: list[pa.RecordBatch],
+    *,
+    compression: Compression = "none",
+    body_bytes: int | None = None,
+) -> pa.Buffer:
     """Write batches of one schema as a complete IPC file; chunk ``i`` is ``batches[i]``.
 
     Dictionaries of a column must be equal in all batches, otherwise pyarrow raises ArrowInvalid.
+    ``body_bytes`` says about how large all buffers are, if the caller knows; to count takes time.
     """
+    if body_bytes is None:
+        body_bytes = sum(batch.nbytes for batch in batches)
     try:
-        return _encode_within(schema, batches)
+        return _encode_within(schema, batches, body_bytes, options=_COMPRESSED[compression])
     except MemoryError as error:
-        raise _out_of_memory() from error
+        raise out_of_memory() from error
 
 
-def _encode_within(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Buffer:
+def _encode_within(
+    schema: pa.Schema,
+    batches: list[pa.RecordBatch],
+    body_bytes: int,
+    *,
+    options: pa.ipc.IpcWriteOptions,
+) -> pa.Buffer:
     """Encode into one piece of memory that should do; a sink that grows takes up to three times."""
-    guess = _FILE_BYTES + sum(batch.nbytes + _CHUNK_BYTES for batch in batches)
+    guess = _FILE_BYTES + body_bytes + _CHUNK_BYTES * len(batches)
     room = pa.allocate_buffer(guess)
     sink: Any = pa.FixedSizeBufferWriter(room)
     try:
-        _write_file(sink, schema, batches)
+        _write_file(sink, schema, batches, options=options)
     except OSError:
         sink = pa.BufferOutputStream()  # It did not: many columns, deeply nested.
-        _write_file(sink, schema, batches)
+        _write_file(sink, schema, batches, options=options)
         return sink.getvalue()
     return room.slice(0, sink.tell())
 
 
-def _write_file(sink: Any, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:  # noqa: ANN401
-    with pa.ipc.new_file(sink, schema, options=_OPTIONS) as writer:
-        for batch in batches:
+def _write_file(
+    sink: Any,  # noqa: ANN401
+    schema: pa.Schema,
+    batches: list[pa.RecordBatch],
+    *,
+    options: pa.ipc.IpcWriteOptions,
+) -> None:
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        if len(schema) and all(batch.num_rows for batch in batches):
+            writer.write_table(pa.Table.from_batches(batches, schema))
+            return
+        for batch in batches:  # A table does not show chunks without rows.
             writer.write_batch(batch)
 
 
@@ -103,13 +143,13 @@ def decode_stream(
 
     ``rows`` is what the frame around it promised. Raises DamagedEntry for anything else.
     """
-    buffer = _buffer(data)
-    _check_decoded(stream_decoded_bytes(memoryview(buffer)), limits)
+    buffer = as_buffer(data)
+    check_decoded(stream_decoded_bytes(memoryview(buffer)), limits)
     try:
         with pa.ipc.open_stream(buffer) as reader:
             check_schema(reader.schema, limits)
             batch = reader.read_next_batch()
-            _check_batch(batch, rows, limits)
+            check_batch(batch, rows, limits)
             if next(iter(reader), None) is not None:
                 raise DamagedEntry("an Arrow stream holds more than one batch")
     except StopIteration as error:
@@ -117,59 +157,37 @@ def decode_stream(
     except InputError as error:
         raise DamagedEntry(f"an Arrow stream is refused: {error.message}") from error
     except MemoryError as error:
-        raise _out_of_memory() from error
+        raise out_of_memory() from error
     except ARROW_FAULTS as error:
         raise DamagedEntry(f"an Arrow stream cannot be read: {error}") from error
     return batch
 
 
-class ArrowFile:
-    """An IPC file inside a larger buffer, read chunk by chunk."""
+def decode_own_streams(payloads: Sequence[pa.Buffer | memoryview | bytes]) -> list[pa.RecordBatch]:
+    """Read streams of one batch each that ``encode_stream`` wrote, all of one schema; no checks.
 
-    def __init__(
-        self, data: pa.Buffer | memoryview | bytes, *, limits: LimitsConfig = _DEFAULT_LIMITS
-    ) -> None:
-        """Open it; raises DamagedEntry if it is no Arrow file or its schema breaks a limit."""
-        self._limits = limits
-        buffer = _buffer(data)
-        dictionaries, self._blocks = file_blocks(memoryview(buffer))
-        # Arrow keeps all dictionaries, and reads them with the first chunk.
-        self._dictionary_bytes = 0
-        for index in range(dictionaries.count):
-            self._dictionary_bytes += dictionaries.decoded_bytes(index)
-            _check_decoded(self._dictionary_bytes, limits)
-        try:
-            self._reader: Any = pa.ipc.open_file(buffer)
-            self.schema: pa.Schema = self._reader.schema
-            check_schema(self.schema, limits)
-            self.chunk_count: int = self._reader.num_record_batches
-        except InputError as error:
-            raise DamagedEntry(f"an Arrow file is refused: {error.message}") from error
-        except MemoryError as error:
-            raise _out_of_memory() from error
-        except ARROW_FAULTS as error:
-            raise DamagedEntry(f"an Arrow file cannot be read: {error}") from error
+    Only for bytes that are known to be sound, of this process or validated before. Batches are
+    views, where payloads are not so small that reading them as one costs less.
+    """
+    buffers = [as_buffer(data) for data in payloads]
+    if sum(buffer.size for buffer in buffers) > _SMALL_BYTES * len(buffers):
+        return [_first_batch(buffer) for buffer in buffers]
+    joined: list[Any] = [schema_message(buffers[0])]
+    head = len(joined[0])
+    joined += [buffer.slice(head, buffer.size - head - _END_BYTES) for buffer in buffers]
+    with pa.ipc.open_stream(pa.py_buffer(b"".join(joined))) as reader:
+        return list(reader)
 
-    def chunk(self, index: int) -> pa.RecordBatch:
-        """Read one batch, validated in full; its buffers lie in the bytes given."""
-        if not 0 <= index < self.chunk_count:
-            raise DamagedEntry(
-                "a chunk is out of range", expected=f"below {self.chunk_count}", found=index
-            )
-        decoded = self._blocks.decoded_bytes(index)
-        _check_decoded(self._dictionary_bytes + decoded, self._limits)
-        try:
-            batch = self._reader.get_batch(index)
-            _check_batch(batch, None, self._limits)
-        except MemoryError as error:
-            raise _out_of_memory() from error
-        except ARROW_FAULTS as error:
-            raise DamagedEntry(f"chunk {index} cannot be read: {error}") from error
-        return batch
 
-    def chunks(self) -> Iterator[pa.RecordBatch]:
-        """Read all batches in order."""
-        return (self.chunk(index) for index in range(self.chunk_count))
+def schema_message(data: pa.Buffer | memoryview | bytes) -> bytes:
+    """Copy the first message of a stream; streams in which it is the same have one schema."""
+    view = memoryview(data)
+    return bytes(view[: _SCHEMA_PREFIX + int.from_bytes(view[4:_SCHEMA_PREFIX], "little")])
+
+
+def _first_batch(data: pa.Buffer) -> pa.RecordBatch:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()
 
 
 def check_schema(schema: pa.Schema, limits: LimitsConfig) -> None:
@@ -229,14 +247,16 @@ def _named(field: pa.Field[Any]) -> pa.DataType:
     return field.type
 
 
-def _out_of_memory() -> CapacityError:
+def out_of_memory() -> CapacityError:
+    """Say as one of our errors that Arrow found no memory."""
     return CapacityError(
         "there is not enough memory for Arrow data",
         hint="free memory, then try again: what is on disk is as it was",
     )
 
 
-def _check_decoded(decoded: int, limits: LimitsConfig) -> None:
+def check_decoded(decoded: int, limits: LimitsConfig) -> None:
+    """Hold what compressed bodies decode to against the limit; raises DamagedEntry."""
     if decoded > limits.decoded_bytes:
         raise DamagedEntry(
             "compressed Arrow data decodes to more than the limit",
@@ -246,7 +266,8 @@ def _check_decoded(decoded: int, limits: LimitsConfig) -> None:
         )
 
 
-def _check_batch(batch: pa.RecordBatch, rows: int | None, limits: LimitsConfig) -> None:
+def check_batch(batch: pa.RecordBatch, rows: int | None, limits: LimitsConfig) -> None:
+    """Validate a batch in full, and its rows against what was promised, if that is known."""
     if batch.num_rows > limits.rows or (rows is not None and batch.num_rows != rows):
         expected = f"at most {limits.rows}" if rows is None else rows
         raise DamagedEntry(
@@ -255,5 +276,6 @@ def _check_batch(batch: pa.RecordBatch, rows: int | None, limits: LimitsConfig) 
     batch.validate(full=True)
 
 
-def _buffer(data: pa.Buffer | memoryview | bytes) -> pa.Buffer:
+def as_buffer(data: pa.Buffer | memoryview | bytes) -> pa.Buffer:
+    """View bytes as a buffer of Arrow."""
     return data if isinstance(data, pa.Buffer) else pa.py_buffer(data)

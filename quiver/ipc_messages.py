@@ -107,6 +107,20 @@ class Blocks:
             )
         return total
 
+    def place(self, index: int) -> tuple[int, int, int]:
+        """Give where a message starts, and how long metadata and body are, as the footer says.
+
+        Raises DamagedEntry if that is not inside the file.
+        """
+        offset, metadata_bytes, body_bytes = found = self._block(index)
+        if min(found) < 0 or offset + metadata_bytes + body_bytes > len(self.data):
+            raise DamagedEntry(
+                f"message {index} of an Arrow file is not inside it",
+                expected=f"within 0..{len(self.data)}",
+                found=str(found),
+            )
+        return found
+
     def _block(self, index: int) -> tuple[int, int, int]:
         """Give where a message starts, and how long its metadata and its body are."""
         offset, metadata_bytes, body_bytes = _BLOCK.unpack_from(self.table, index * _BLOCK.size)
@@ -131,8 +145,8 @@ def stream_decoded_bytes(data: memoryview) -> int:
     return total
 
 
-def file_blocks(data: memoryview) -> tuple[Blocks, Blocks]:
-    """Find what the footer of an IPC file lists: dictionaries, and record batches."""
+def file_footer(data: memoryview) -> tuple[int, int]:
+    """Find the bytes ``[start, end)`` of an IPC file's footer and of all that is behind it."""
     if bytes(data[-len(_FILE_MAGIC) :]) != _FILE_MAGIC:
         raise DamagedEntry("an Arrow file cannot be read: it does not end with its magic")
     end = len(data) - _FILE_END
@@ -143,7 +157,13 @@ def file_blocks(data: memoryview) -> tuple[Blocks, Blocks]:
             expected=f"1 to {end - _FILE_START}",
             found=length,
         )
-    footer = data[end - length : end]
+    return end - length, len(data)
+
+
+def file_blocks(data: memoryview) -> tuple[Blocks, Blocks]:
+    """Find what the footer of an IPC file lists: dictionaries, and record batches."""
+    start, end = file_footer(data)
+    footer = data[start : end - _FILE_END]
     try:
         _, _, *places = _fields(footer, _U32(footer, 0)[0], _FOOTER_FIELDS)
         tables = [_vector(footer, place, _BLOCK.size) for place in places]

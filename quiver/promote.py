@@ -7,7 +7,7 @@ the cast is checked when the data is read and refuses such values.
 ====================  ==========================================================================
 types                 their common type
 ====================  ==========================================================================
-null, T               T
+null, T               T; so are dictionaries and runs of nulls
 int, int              the narrowest signed or unsigned one; uint64 with signed: decimal128(20, 0)
 float, float          the wider
 int, float            float64; decimals without fraction likewise
@@ -19,7 +19,8 @@ date, time, duration  date32 < date64; the finer unit
 timestamp             the finer unit; two zones: UTC (same instants); never with and without zone
 dictionary            the wider index over the common value type; with plain values: plain
 run-end encoded       the plain value type
-extension             the same one, otherwise its storage
+extension             the same one, otherwise what its storage holds, plain
+union                 the same one
 struct                all children, in order of first appearance; children, lists and maps recurse
 list                  fixed size if equal, otherwise list; large_list if one is large
 ====================  ==========================================================================
@@ -36,8 +37,9 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from quiver.errors import InputError
+from quiver.schemas import strip_metadata
 
-__all__ = ["common_type", "union_schema"]
+__all__ = ["common_type", "is_void", "union_schema"]
 
 _Type: TypeAlias = Any
 _Field: TypeAlias = Any
@@ -90,15 +92,20 @@ def union_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Give the narrowest type that holds the values of both; None if there is none."""
-    if kinds.is_null(right) or left.equals(right, check_metadata=True):
+    if left.equals(right, check_metadata=True):
         return left
-    if kinds.is_null(left):
-        return right
+    if is_void(left) or is_void(right):
+        return _join_void(left, right)
+    inner_left, inner_right = _unwrapped(left), _unwrapped(right)
+    # Before dictionaries: runs may hide an extension in one, and Arrow's format keeps none there.
+    if _is_extension(inner_left) or _is_extension(inner_right):
+        if inner_left.equals(inner_right):
+            return inner_left
+        return common_type(_bare(inner_left), _bare(inner_right))
     if isinstance(left, pa.DictionaryType) and isinstance(right, pa.DictionaryType):
         return _join_dictionaries(left, right)
-    plain_left, plain_right = _plain(left), _plain(right)
-    if plain_left is not left or plain_right is not right:
-        return common_type(plain_left, plain_right)
+    if inner_left is not left or inner_right is not right:
+        return common_type(inner_left, inner_right)
     family = (join for belongs, join in _FAMILIES if belongs(left) and belongs(right))
     return next(family, _join_nothing)(left, right)
 
@@ -139,13 +146,32 @@ def _join_fields(left: _Field, right: _Field, *, name: str = "") -> _Field | Non
     return pa.field(name or left.name, kind, nullable=nullable, metadata=metadata)
 
 
-def _plain(kind: _Type) -> _Type:
-    """Take off one layer that says how values are written and not what they are."""
-    if isinstance(kind, pa.DictionaryType | pa.RunEndEncodedType):
-        return kind.value_type
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.storage_type
+def is_void(kind: pa.DataType) -> bool:
+    """Whether a type has no value but null: the null type, in dictionaries or runs as well."""
+    return bool(kinds.is_null(_unwrapped(kind)))
+
+
+def _join_void(left: _Type, right: _Type) -> _Type:
+    """Give the type that is not void; of two that are, null is the narrowest, the rest a row."""
+    if is_void(left) != is_void(right):
+        return right if is_void(left) else left
+    return max(left, right, key=lambda kind: (not kinds.is_null(kind), str(kind)))
+
+
+def _is_extension(kind: _Type) -> bool:
+    return isinstance(kind, pa.BaseExtensionType)
+
+
+def _unwrapped(kind: _Type) -> _Type:
+    """Take off what says how values are written and not what they are."""
+    while isinstance(kind, pa.DictionaryType | pa.RunEndEncodedType):
+        kind = kind.value_type
     return kind
+
+
+def _bare(kind: _Type) -> _Type:
+    """Take off the name of an extension type as well."""
+    return _unwrapped(kind.storage_type) if _is_extension(kind) else kind
 
 
 def _join_dictionaries(left: _Type, right: _Type) -> _Type | None:
@@ -287,6 +313,13 @@ def _join_nothing(_left: _Type, _right: _Type) -> None:
     return None
 
 
+def _join_unions(left: _Type, right: _Type) -> _Type | None:
+    """Join unions that are the same but for metadata; of others it would have to be guessed."""
+    if not left.equals(right):
+        return None
+    return strip_metadata(pa.schema([pa.field("", left)])).field(0).type
+
+
 def _join_maps(left: _Type, right: _Type) -> _Type | None:
     key = _join_fields(left.key_field, right.key_field)
     item = _join_fields(left.item_field, right.item_field)
@@ -308,5 +341,6 @@ _FAMILIES: Final[tuple[tuple[_Belongs, _Join], ...]] = (
     (kinds.is_duration, _join_durations),
     (kinds.is_struct, _join_structs),
     (kinds.is_map, _join_maps),
+    (kinds.is_union, _join_unions),
     (_is_list, _join_lists),
 )

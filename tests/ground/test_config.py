@@ -64,6 +64,11 @@ def test_sections_are_read_with_units() -> None:
         ({"wal": {"max_chunks": "10"}}, "wal.max_chunks: '10' is not a whole number"),
         ({"segment": {"max_open_duration": "-1s"}}, "segment.max_open_duration: '-1s' is not a d"),
         ({"segment": {"max_streams": 0}}, "segment.max_streams: must be above zero"),
+        (
+            {"segment": {"dictionary_cardinality": 0}},
+            "segment.dictionary_cardinality: must be above zero",
+        ),
+        ({"segment": {"schema_metadata": "lose"}}, "'lose' is none of keep, drop"),
         ({"limits": {"entry_bytes": "5GB"}}, "limits.entry_bytes: at most 4,294,967,287"),
         ({"retention": {"size_cap": "1MB"}}, "retention.size_cap .* is below"),
         ({"retention": {"size_cap": -5}}, "retention.size_cap: -5 is not a size"),

@@ -13,7 +13,8 @@ import pytest
 
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, InputError
-from quiver.ipc import ArrowFile, check_schema, decode_stream, encode_file, encode_stream
+from quiver.ipc import check_schema, decode_stream, encode_file, encode_stream
+from quiver.ipc_file import ArrowFile
 
 MUTANTS = 300
 

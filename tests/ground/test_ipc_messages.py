@@ -13,7 +13,8 @@ import pytest
 
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, QuiverError
-from quiver.ipc import ArrowFile, decode_stream, encode_file, encode_stream
+from quiver.ipc import decode_stream, encode_file, encode_stream
+from quiver.ipc_file import ArrowFile
 from quiver.ipc_messages import file_blocks, stream_decoded_bytes
 
 MIB = 1 << 20

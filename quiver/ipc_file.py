@@ -1,0 +1,166 @@
+"""An Arrow IPC file inside a larger buffer: chunk by chunk, as a table, whole or few columns of it.
+
+The other half of the door that ``ipc`` is: what comes out has passed Arrow's full validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from quiver.config import LimitsConfig
+from quiver.errors import DamagedEntry, InputError
+from quiver.ipc import (
+    ARROW_FAULTS,
+    as_buffer,
+    check_batch,
+    check_decoded,
+    check_schema,
+    out_of_memory,
+)
+from quiver.ipc_messages import file_blocks, file_footer
+
+__all__ = ["ArrowFile"]
+
+_DEFAULT_LIMITS: Final = LimitsConfig().for_reading()
+
+
+class ArrowFile:
+    """An IPC file inside a larger buffer, read chunk by chunk or as a table.
+
+    With ``columns`` only those columns, by place, are given; the buffers of others are not touched.
+    Without ``validate`` nothing is checked: only for bytes that were found good before.
+    ``check`` is told which bytes, half-open, are about to be believed, and may raise.
+    ``known`` is a schema that needs no check against the limits; metadata does not count.
+    """
+
+    def __init__(
+        self,
+        data: pa.Buffer | memoryview | bytes,
+        *,
+        limits: LimitsConfig = _DEFAULT_LIMITS,
+        columns: Sequence[int] | None = None,
+        validate: bool = True,
+        check: Callable[[int, int], None] | None = None,
+        known: pa.Schema | None = None,
+    ) -> None:
+        """Open it; raises DamagedEntry if it is no Arrow file or its schema breaks a limit."""
+        self._limits = limits
+        self._validate = validate
+        self._check = check
+        self._columns = None if columns is None else list(columns)
+        buffer = self._data = as_buffer(data)
+        if check is not None:
+            check(*file_footer(memoryview(buffer)))
+        dictionaries, self._blocks = file_blocks(memoryview(buffer))
+        if check is not None:
+            first = self._blocks.place(0)[0] if self._blocks.count else buffer.size
+            check(0, first)  # The schema, and all dictionaries, unless they are anywhere else.
+            for index in range(dictionaries.count):
+                offset, *lengths = dictionaries.place(index)
+                check(offset, offset + sum(lengths))
+        # Arrow keeps all dictionaries, and reads them with the first chunk.
+        self._dictionary_bytes = 0
+        for index in range(dictionaries.count if validate else 0):
+            self._dictionary_bytes += dictionaries.decoded_bytes(index)
+            check_decoded(self._dictionary_bytes, limits)
+        try:
+            self._reader: Any = pa.ipc.open_file(buffer)
+            self.schema: pa.Schema = self._reader.schema
+            if known is None or not self.schema.equals(known):
+                check_schema(self.schema, limits)
+            self.chunk_count: int = self._reader.num_record_batches
+        except InputError as error:
+            raise DamagedEntry(f"an Arrow file is refused: {error.message}") from error
+        except MemoryError as error:
+            raise out_of_memory() from error
+        except ARROW_FAULTS as error:
+            raise DamagedEntry(f"an Arrow file cannot be read: {error}") from error
+
+    def chunk(self, index: int) -> pa.RecordBatch:
+        """Read one batch, validated in full; its buffers lie in the bytes given."""
+        if not 0 <= index < self.chunk_count:
+            raise DamagedEntry(
+                "a chunk is out of range", expected=f"below {self.chunk_count}", found=index
+            )
+        compressed = self._check_message(index)
+        try:
+            if self._columns is None:
+                batch = self._reader.get_batch(index)
+            elif compressed:
+                batch = self._decoding_reader().get_batch(index)
+            else:
+                batch = self._reader.get_batch(index).select(self._columns)
+            self._check_buffers(batch.columns)
+            if self._validate:
+                check_batch(batch, None, self._limits)
+        except MemoryError as error:
+            raise out_of_memory() from error
+        except ARROW_FAULTS as error:
+            raise DamagedEntry(f"chunk {index} cannot be read: {error}") from error
+        return batch
+
+    def table(self) -> pa.Table:
+        """Read all batches at once, as a table whose chunks they are; checked as by ``chunk``."""
+        compressed = False
+        for index in range(self.chunk_count if self._validate else min(self.chunk_count, 1)):
+            compressed |= self._check_message(index)
+        for index in range(self.chunk_count if compressed and self._check else 0):
+            self._check_message(index, whole=True)
+        try:
+            if self._columns is None:
+                table = self._reader.read_all()
+            elif compressed:
+                table = self._decoding_reader().read_all()
+            else:
+                table = self._reader.read_all().select(self._columns)
+            for column in table.columns:
+                self._check_buffers(column.chunks)
+            if self._validate:
+                table.validate(full=True)
+        except MemoryError as error:
+            raise out_of_memory() from error
+        except ARROW_FAULTS as error:
+            raise DamagedEntry(f"the chunks cannot be read: {error}") from error
+        return table
+
+    def _decoding_reader(self) -> Any:  # noqa: ANN401
+        """Open the file so that only the columns asked for are decoded.
+
+        Not for what is not compressed: it copies the columns, which the plain reader only views.
+        """
+        options = pa.ipc.IpcReadOptions(included_fields=self._columns, use_threads=False)
+        return pa.ipc.open_file(self._data, options=options)
+
+    def _check_message(self, index: int, *, whole: bool = False) -> bool:
+        """Check a chunk's metadata, and how large it will be; of a compressed one all of it.
+
+        Says whether it is compressed.
+        """
+        if not self._validate:
+            return self._columns is not None and self._blocks.decoded_bytes(index) > 0
+        if self._check is not None:
+            offset, metadata_bytes, body_bytes = self._blocks.place(index)
+            self._check(offset, offset + metadata_bytes)
+        decoded = self._blocks.decoded_bytes(index)
+        check_decoded(self._dictionary_bytes + decoded, self._limits)
+        if (decoded or whole) and self._check is not None:
+            self._check(offset, offset + metadata_bytes + body_bytes)
+        return decoded > 0
+
+    def _check_buffers(self, arrays: list[Any]) -> None:
+        """Check the bytes that arrays view; what was decoded is not among them."""
+        if self._check is None:
+            return
+        start, end = self._data.address, self._data.address + self._data.size
+        for array in arrays:
+            for buffer in array.buffers():
+                if buffer is not None and start <= buffer.address < end:
+                    at = buffer.address - start
+                    self._check(at, at + buffer.size)
+
+    def chunks(self) -> Iterator[pa.RecordBatch]:
+        """Read all batches in order."""
+        return (self.chunk(index) for index in range(self.chunk_count))

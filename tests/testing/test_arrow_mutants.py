@@ -13,7 +13,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 
-from quiver import ipc
+from quiver import ipc, ipc_file
 from quiver.config import LimitsConfig
 from quiver.errors import InputError
 from quiver.testing.arrow_mutants import arrow_mutants
@@ -46,7 +46,7 @@ def read(data: bytes) -> None:
     if not data.startswith(b"ARROW1"):
         use(ipc.decode_stream(data, limits=LIMITS))
         return
-    file = ipc.ArrowFile(data, limits=LIMITS)
+    file = ipc_file.ArrowFile(data, limits=LIMITS)
     for index in range(min(file.chunk_count, CHUNKS_MAX)):
         use(file.chunk(index))
 
@@ -62,7 +62,7 @@ def use(batch: pa.RecordBatch) -> None:
 
 def unchecked(data: bytes) -> None:
     """Read without Arrow's full validation; only used in children."""
-    ipc._check_batch = lambda batch, rows, limits: None
+    ipc.check_batch = ipc_file.check_batch = lambda batch, rows, limits: None
     read(data)
 
 

@@ -4,17 +4,21 @@
 ``vfs``        the protocols ``Disk`` and ``File``: what each act promises
 ``local``      the real one
 ``replace``    a small file, old or new but never half: temporary, sync, rename, sync
+``ahead``      what will be read, so that it is fetched at once and nothing else is
 ``copying``    from file to file, inside the system where it can
 ``quarantine`` damaged bytes set aside, with the reason
 ``lock``       one writer for a folder
 ``held``       locks taken once for work on many folders
+``inside``     one folder of a disk as a disk of its own
 ``overlay``    another disk with changes that nobody else sees
 ``punch``      give a range of a file back to the disk
 =============  ====================================================================
 """
 
+from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
 from quiver.disk.copying import copy_bytes
 from quiver.disk.held import HeldDisk
+from quiver.disk.inside import FolderDisk
 from quiver.disk.local import LocalDisk
 from quiver.disk.overlay import OverlayDisk
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
@@ -28,6 +32,7 @@ __all__ = [
     "Bytes",
     "Disk",
     "File",
+    "FolderDisk",
     "HeldDisk",
     "LocalDisk",
     "Lock",
@@ -36,7 +41,11 @@ __all__ = [
     "copy_bytes",
     "copy_file",
     "copy_range",
+    "fetch",
+    "fetch_ranges",
     "is_temporary",
+    "read_along",
+    "read_apart",
     "remove",
     "replace",
     "save_bytes",

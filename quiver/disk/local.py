@@ -83,6 +83,13 @@ class LocalFile:
         except OSError as error:
             raise refused(error, "write", self._place) from error
 
+    def fetch(self, offset: int, length: int) -> None:
+        """Ask the system to begin to read a range; whether it does is its own affair."""
+        advise = getattr(os, "posix_fadvise", None)  # Linux has it.
+        if advise is not None:
+            with contextlib.suppress(OSError):
+                advise(self._descriptor, offset, length, os.POSIX_FADV_WILLNEED)
+
     def copy_from(self, source: LocalFile, *, offset: int, length: int, at: int) -> int:
         """Copy bytes of another file to ``at`` inside the system; give how many it did.
 
@@ -353,4 +360,10 @@ class LocalDisk:
 
 
 def _stat(name: str, found: os.stat_result) -> Stat:
-    return Stat(name, modes.S_ISREG(found.st_mode), found.st_size, found.st_blocks * _BLOCK)
+    return Stat(
+        name,
+        modes.S_ISREG(found.st_mode),
+        found.st_size,
+        found.st_blocks * _BLOCK,
+        found.st_mtime_ns,
+    )

@@ -21,7 +21,7 @@ CapacityError if the disk is full) and name the whole path.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 __all__ = ["FILE_MODE", "FOLDER_MODE", "SEALED_MODE", "Bytes", "Disk", "File", "Lock", "Stat"]
@@ -37,12 +37,17 @@ SEALED_MODE = 0o440
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What is at a path. ``allocated`` is what the file takes on the disk, holes not counted."""
+    """What is at a path. ``allocated`` is what the file takes on the disk, holes not counted.
+
+    ``modified_ns`` is when its bytes were last written, as far as the system knows: 0 on a disk
+    without a clock. Two looks at one file are equal whatever it says.
+    """
 
     name: str
     is_file: bool
     size: int
     allocated: int
+    modified_ns: int = field(default=0, compare=False)
 
 
 class File(Protocol):
@@ -134,7 +139,11 @@ class Disk(Protocol):
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name in one step; whatever had that name is gone."""
+        """Give a file another name in one step; whatever had that name is gone.
+
+        A folder goes with all that is in it, to a name that is free, and on a real disk also to
+        that of an empty folder. An overlay renames files alone.
+        """
         ...
 
     def unlink(self, path: str) -> None:

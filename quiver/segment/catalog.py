@@ -5,11 +5,12 @@ from __future__ import annotations
 import bisect
 import posixpath
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from quiver.disk import Bytes, Disk
+from quiver.disk import Bytes, Disk, File, Stat, fetch
 from quiver.errors import DamagedEntry, DamageError, InputError, MissingError, VersionError
 from quiver.segment.format import (
     TRAILER_BYTES,
@@ -27,6 +28,10 @@ SEQ_UNKNOWN: Final = -1
 """The number of another writer's segment that is not named as segments are."""
 
 _CHECKSUM_BYTES: Final = 4
+_END_BYTES: Final = 512
+"""What is read of a segment at first: its trailer and any footer of ours are in there."""
+_OPEN_MAX: Final = 64
+"""How many segments are open at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class SegmentInfo:
 
 
 def read_info(disk: Disk, path: str) -> SegmentInfo:
-    """Read what a segment's footer says, in two small reads; its streams stay unread.
+    """Read what a segment's footer says, in one small read; its streams stay unread.
 
     A footer without our extension has no checksum of its own: then the CRC-32 of the whole file is
     checked. Raises DamageError with the located path, VersionError, or MissingError.
@@ -61,22 +66,33 @@ def read_info(disk: Disk, path: str) -> SegmentInfo:
         file = disk.open(path)
         try:
             file_bytes = file.size()
-            end = max(0, file_bytes - TRAILER_BYTES)
-            trailer = decode_trailer(file.read(end, TRAILER_BYTES), file_bytes=file_bytes)
-            start = end - trailer.footer_length
-            data = file.read(start, trailer.footer_length)
+            footer = _read_footer(disk, path, file, file_bytes=file_bytes)
         finally:
             file.close()
-        try:
-            with located("", base=start):
-                footer = decode_footer(data, offset=start)
-        except VersionError:
-            # A wrong footer length makes other bytes look like a footer of another version.
-            check_file(disk.map(path), trailer)
-            raise
-        if footer.extension is None:
-            check_file(disk.map(path), trailer)
         return describe(disk, path, footer, file_bytes=file_bytes)
+
+
+def _read_footer(disk: Disk, path: str, file: File, *, file_bytes: int) -> Footer:
+    """Read the footer of the segment at ``path`` whose file is open; see ``read_info``."""
+    first = max(0, file_bytes - _END_BYTES)
+    data = file.read(first, file_bytes - first)
+    trailer = decode_trailer(data[-TRAILER_BYTES:], file_bytes=file_bytes)
+    start = file_bytes - TRAILER_BYTES - trailer.footer_length
+    if start < first:  # Another writer's, or a later release's.
+        body = file.read(start, trailer.footer_length)
+    else:
+        body = data[start - first : -TRAILER_BYTES]
+    try:
+        footer = decode_footer(body, offset=start)
+    except DamageError as error:
+        raise error.at("", base=start) from error
+    except VersionError:
+        # A wrong footer length makes other bytes look like a footer of another version.
+        check_file(disk.map(path), trailer)
+        raise
+    if footer.extension is None:
+        check_file(disk.map(path), trailer)
+    return footer
 
 
 def check_file(data: Bytes, trailer: Trailer) -> None:
@@ -94,6 +110,10 @@ def describe(disk: Disk, path: str, footer: Footer, *, file_bytes: int) -> Segme
     """Put together what footer, name and disk say; DamagedEntry if name and footer disagree."""
     stat = disk.stat(path)
     allocated = stat.allocated if stat else 0  # Deleted meanwhile: it takes no room any more.
+    return _info(path, footer, file_bytes=file_bytes, allocated_bytes=allocated)
+
+
+def _info(path: str, footer: Footer, *, file_bytes: int, allocated_bytes: int) -> SegmentInfo:
     named = parse_segment_name(posixpath.basename(path))
     extra = footer.extension
     if extra is None:
@@ -101,7 +121,7 @@ def describe(disk: Disk, path: str, footer: Footer, *, file_bytes: int) -> Segme
             SEQ_UNKNOWN if named is None else named,
             path,
             file_bytes,
-            allocated,
+            allocated_bytes,
             footer.bundle_count,
             footer.stream_count,
         )
@@ -113,7 +133,7 @@ def describe(disk: Disk, path: str, footer: Footer, *, file_bytes: int) -> Segme
         extra.segment_seq,
         path,
         file_bytes,
-        allocated,
+        allocated_bytes,
         footer.bundle_count,
         footer.stream_count,
         extra.wal_seq_first,
@@ -123,6 +143,35 @@ def describe(disk: Disk, path: str, footer: Footer, *, file_bytes: int) -> Segme
         extra.ingestion_ns_min,
         extra.ingestion_ns_max,
     )
+
+
+def _read_some(
+    disk: Disk, folder: str, entries: Sequence[Stat]
+) -> Iterator[tuple[str, SegmentInfo | DamageError]]:
+    """Read the infos of some segments of a listing; those that are gone meanwhile are left out.
+
+    All of them are opened and asked for before the first is read, so that a disk with nothing in
+    memory has many reads to do at a time.
+    """
+    files: list[tuple[Stat, str, File]] = []
+    try:
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            with suppress(MissingError):
+                files.append((entry, path, disk.open(path)))
+                fetch(files[-1][2], max(0, entry.size - _END_BYTES), _END_BYTES)
+        for entry, path, file in files:
+            try:
+                footer = _read_footer(disk, path, file, file_bytes=entry.size)
+                info = _info(path, footer, file_bytes=entry.size, allocated_bytes=entry.allocated)
+                yield path, info
+            except DamageError as error:
+                yield path, error.at(disk.locate(path))
+            except MissingError:
+                continue  # Another writer's file that was deleted before it was mapped.
+    finally:
+        for _, _, file in files:
+            file.close()
 
 
 class Catalog:
@@ -138,23 +187,27 @@ class Catalog:
         self.segment_bytes = 0
 
     @classmethod
-    def load(cls, disk: Disk, folder: str) -> tuple[Catalog, list[tuple[str, DamageError]]]:
+    def load(
+        cls, disk: Disk, folder: str, *, listing: Sequence[Stat] | None = None
+    ) -> tuple[Catalog, list[tuple[str, DamageError]]]:
         """Read the info of each segment in a folder, and list those that are damaged, by path.
 
-        Files whose names are not those of segments are left alone, and so is a segment that
-        somebody deletes meanwhile. Raises VersionError for a segment of a newer format.
+        ``listing`` is what the folder has, for whoever has listed it already. Files whose names
+        are not those of segments are left alone, and so is a segment that somebody deletes
+        meanwhile. Raises VersionError for a segment of a newer format.
         """
         catalog, damage = cls(), []
-        for entry in disk.list_dir(folder):
-            if not entry.is_file or parse_segment_name(entry.name) is None:
-                continue
-            path = posixpath.join(folder, entry.name)
-            try:
-                catalog.add(read_info(disk, path))
-            except DamageError as error:
-                damage.append((path, error))
-            except MissingError:
-                continue
+        found = [
+            entry
+            for entry in (disk.list_dir(folder) if listing is None else listing)
+            if entry.is_file and parse_segment_name(entry.name) is not None
+        ]
+        for first in range(0, len(found), _OPEN_MAX):
+            for path, info in _read_some(disk, folder, found[first : first + _OPEN_MAX]):
+                if isinstance(info, DamageError):
+                    damage.append((path, info))
+                else:
+                    catalog.add(info)
         return catalog, damage
 
     def add(self, info: SegmentInfo) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ _EXTRAS: Final = (
     ("event_ts_max", NANOSECONDS),
     ("null_counts", _NULL_COUNTS),
     ("omitted_columns", pa.binary()),
+    ("declared_schema", pa.binary()),
 )
 _METADATA_FAULTS: Final = (
     InputError,
@@ -64,7 +66,10 @@ _METADATA_FAULTS: Final = (
     OverflowError,
     RecursionError,
 )
-_NULLABLE: Final = {"event_ts_min", "event_ts_max", "omitted_columns"}
+_NULLABLE: Final = {"event_ts_min", "event_ts_max", "omitted_columns", "declared_schema"}
+_SCHEMA: Final = pa.schema(
+    [pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in (*_CORE, *_EXTRAS)]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,8 @@ class Description:
 
     ``schemas`` holds each slot's representative schema as it was written; ``schema`` reads one.
     ``lost`` gives slots of bundles, by bundle index, that damage took from an earlier file of this
-    segment: the bundle is not what was appended.
+    segment: the bundle is not what was appended. ``compression`` is for information: each message
+    says itself how its body is compressed.
     """
 
     store_id: str | None = None
@@ -82,6 +88,7 @@ class Description:
     slots: SlotTable | None = None
     schemas: Mapping[int, bytes] | None = None
     lost: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    compression: str = "none"
 
     def schema(self, slot_id: int, limits: LimitsConfig) -> pa.Schema | None:
         """Read the representative schema of a slot; None if the file has none for it."""
@@ -89,22 +96,26 @@ class Description:
         if text is None:
             return None
         try:
-            data = base64.b64decode(text, validate=True)
-            schema = pa.ipc.read_schema(pa.py_buffer(data))
-            check_schema(schema, limits)
+            return _read_schema(text, limits)
         except (binascii.Error, *ARROW_FAULTS) as error:
             raise DamagedEntry(
                 f"the schema of slot {slot_id} in a directory cannot be read: {error}"
             ) from error
-        return schema
+
+
+@functools.lru_cache(maxsize=64)
+def _read_schema(text: bytes, limits: LimitsConfig) -> pa.Schema:
+    """Read a schema; most segments of a store have the same ones."""
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+    check_schema(schema, limits)
+    return schema
 
 
 def encode_directory(
     streams: Sequence[StreamEntry], about: Description, schemas: Mapping[int, pa.Schema]
 ) -> pa.Buffer:
     """Write the directory; ``schemas`` are the representative ones by slot id."""
-    fields = [pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in (*_CORE, *_EXTRAS)]
-    schema = pa.schema(fields, metadata=_encode_description(about, schemas))
+    schema = _SCHEMA.with_metadata(_encode_description(about, schemas))
     columns: list[list[Any]] = [
         [s.stream_id for s in streams],
         [s.slot_id for s in streams],
@@ -121,6 +132,7 @@ def encode_directory(
         [s.event_ns_max for s in streams],
         [s.null_counts for s in streams],
         [s.omitted_columns for s in streams],
+        [s.declared_schema for s in streams],
     ]
     arrays = [
         pa.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)
@@ -136,7 +148,7 @@ def decode_directory(
     Raises DamagedEntry for impossible or repeated ids, streams outside the file or on top of
     each other or of a table, and VersionError if our columns are of a newer kind.
     """
-    batch = read_table(data, footer.stream_count)
+    batch = read_table(data, footer.stream_count, schema=_SCHEMA)
     core = [need_column(batch, name, kind).to_pylist() for name, kind in _CORE]
     extras = [
         take_times(batch, name) if kind == NANOSECONDS else find_column(batch, name, kind)
@@ -154,8 +166,9 @@ def decode_directory(
 
 
 def _entry(row: tuple[Any, ...]) -> StreamEntry:
-    *start, null_counts, omitted_columns = row
-    values = [*start, None if null_counts is None else tuple(null_counts), omitted_columns]
+    *start, null_counts, omitted_columns, declared = row
+    counts = None if null_counts is None else tuple(null_counts)
+    values = [*start, counts, omitted_columns, declared]
     return StreamEntry(*values)
 
 
@@ -218,6 +231,8 @@ def _encode_description(
         b"quiver.segment_seq": b"%d" % (about.segment_seq or 0),
         b"quiver.slots": json.dumps(slots, separators=(",", ":")).encode(),
     }
+    if about.compression != "none":
+        metadata[b"quiver.compression"] = about.compression.encode()
     if about.lost:
         lost = {str(index): list(slots) for index, slots in sorted(about.lost.items())}
         metadata[b"quiver.lost"] = json.dumps(lost, separators=(",", ":")).encode()
@@ -251,6 +266,7 @@ def _decode_description(metadata: Mapping[bytes, bytes]) -> Description:
                 int(index): tuple(int(slot_id) for slot_id in slots)
                 for index, slots in json.loads(metadata.get(b"quiver.lost", b"{}")).items()
             },
+            compression=metadata.get(b"quiver.compression", b"none").decode(),
         )
     except _METADATA_FAULTS as error:
         raise DamagedEntry(f"a directory's metadata cannot be read: {error}") from error

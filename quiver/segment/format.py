@@ -2,8 +2,8 @@ r"""The end of a segment file, and its name: pure bytes, without Arrow and witho
 
 ::
 
-    stream 0 | pad | stream 1 | pad | ... | directory | manifest | footer | trailer
-    ^ 64-byte boundaries                                           34 + 72    16
+    stream 0 | pad | stream 1 | pad | ... | directory | manifest | index | footer | trailer
+    ^ 64-byte boundaries                                                  34 + 92    16
 
 The footer is found from the end of the file: the trailer's first field is its length. Its first 34
 bytes are version 1 of the ``.qseg`` format; what follows is an extension that readers of version
@@ -13,6 +13,7 @@ bytes are version 1 of the ``.qseg`` format; what follows is an extension that r
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ __all__ = [
     "FOOTER",
     "FOOTER_BYTES_MAX",
     "FOOTER_V1_BYTES",
+    "INDEX",
     "LENGTH_MAX",
     "MAGIC",
     "STREAMS_MAX",
@@ -67,6 +69,7 @@ FOOTER_BYTES_MAX: Final = 1 << 16
 
 FOOTER: Final = struct.Struct("<HIIQIQI")
 EXTENSION: Final = struct.Struct("<4sQQQQQqqII")
+INDEX: Final = struct.Struct("<QQI")
 CHECKSUM: Final = struct.Struct("<I")
 TRAILER: Final = struct.Struct("<I8sI")
 
@@ -83,7 +86,8 @@ class Extension:
     """What a footer of ours says beyond version 1: which part of the log the segment covers.
 
     ``wal_generation`` and ``wal_offset`` name the place right behind the last entry covered. The
-    two checksums let a reader believe both tables without reading the streams.
+    two checksums let a reader believe both tables without reading the streams. An index of length
+    0 is none, as in the segments of the first releases.
     """
 
     segment_seq: int
@@ -95,6 +99,9 @@ class Extension:
     ingestion_ns_max: int
     directory_crc32c: int
     manifest_crc32c: int
+    index_offset: int = 0
+    index_length: int = 0
+    index_crc32c: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,8 @@ def encode_tail(footer: Footer, crc_of_everything_before: int) -> bytes:
             extra.directory_crc32c,
             extra.manifest_crc32c,
         )
+        if extra.index_length:
+            body += INDEX.pack(extra.index_offset, extra.index_length, extra.index_crc32c)
         body += CHECKSUM.pack(crc32c.crc32c(body))
     unsealed = body + TRAILER.pack(len(body), MAGIC, 0)[: -CHECKSUM.size]
     return unsealed + CHECKSUM.pack(zlib.crc32(unsealed, crc_of_everything_before))
@@ -204,13 +213,18 @@ def decode_footer(data: bytes | memoryview, *, offset: int) -> Footer:
     _check_counts(footer)
     _check_region("directory", directory, offset)
     _check_region("manifest", manifest, offset)
-    first, second = sorted((directory, manifest))
-    if sum(first) > second[0]:
-        raise DamagedEntry(
-            "directory and manifest overlap",
-            expected=f"the second from {sum(first)}",
-            found=second[0],
-        )
+    regions = [(directory, "directory"), (manifest, "manifest")]
+    if extension is not None and extension.index_length:
+        regions.append(((extension.index_offset, extension.index_length), "index"))
+        _check_region("index", regions[-1][0], offset)
+    regions.sort()
+    for (first, name), (second, other) in itertools.pairwise(regions):
+        if sum(first) > second[0]:
+            raise DamagedEntry(
+                f"{name} and {other} overlap",
+                expected=f"the second from {sum(first)}",
+                found=second[0],
+            )
     return footer
 
 
@@ -237,7 +251,10 @@ def _decode_extension(data: bytes | memoryview) -> Extension | None:
         raise DamagedEntry(
             "a footer's checksum is wrong", expected=f"{expected:#010x}", found=f"{found:#010x}"
         )
-    extension = Extension(*EXTENSION.unpack_from(rest)[1:])
+    index: tuple[int, ...] = (0, 0, 0)
+    if len(rest) >= EXTENSION_BYTES + INDEX.size:
+        index = INDEX.unpack_from(rest, EXTENSION.size)
+    extension = Extension(*(*EXTENSION.unpack_from(rest)[1:], *index))
     for what, low, high in (
         ("log sequences", extension.wal_seq_first, extension.wal_seq_last),
         ("ingestion times", extension.ingestion_ns_min, extension.ingestion_ns_max),

@@ -87,7 +87,7 @@ class Manifest:
         Each reference must name a chunk that exists, in a stream of that very slot, and no bundle
         may fill a slot twice.
         """
-        batch = read_table(data, bundle_count)
+        batch = read_table(data, bundle_count, schema=_SCHEMA)
         self._offsets, self._slots, self._streams, self._chunks = _references(batch)
         index = _integers(need_column(batch, "bundle_index", pa.uint32()))
         _refuse("is out of order", index != np.arange(bundle_count))
@@ -120,6 +120,17 @@ class Manifest:
         where = slice(int(self._offsets[index]), int(self._offsets[index + 1]))
         columns = (self._slots[where], self._streams[where], self._chunks[where])
         return tuple(SlotRef(*ref) for ref in zip(*(c.tolist() for c in columns), strict=True))
+
+    def chunks_of(self, slot_id: int) -> tuple[Integers, Integers, Integers]:
+        """List what fills a slot, in order of bundles: bundle index, stream id, chunk index."""
+        wanted = self._slots == slot_id
+        owners = np.repeat(np.arange(len(self)), np.diff(self._offsets))
+        return owners[wanted], self._streams[wanted], self._chunks[wanted]
+
+    def ingestion_ns(self) -> Integers | None:
+        """Give when each bundle was appended, nanoseconds since 1970; None if nothing says."""
+        column = self._extras["ingestion_ts"]
+        return None if column is None or column.null_count else _integers(column)
 
     def wal_seq_range(self) -> tuple[int, int] | None:
         """Find the least and the greatest log sequence; None if the file has none."""

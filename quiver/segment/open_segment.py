@@ -88,6 +88,20 @@ class OpenSegment:
         return None
 
     @property
+    def is_full(self) -> bool:
+        """Whether it is due for another reason than its age."""
+        return (
+            self.payload_bytes >= self._config.target_size
+            or len(self._streams) >= self._config.max_streams
+            or self.is_at_limit
+        )
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether one more bundle might make it more than a file can hold."""
+        return len(self.bundles) >= BUNDLES_MAX or self._payload_count > _PAYLOADS_MAX
+
+    @property
     def bundle_count(self) -> int:
         """How many bundles it holds."""
         return len(self.bundles)

@@ -1,26 +1,33 @@
 """Streams in the making: payloads that share slot, fingerprint and schema become one Arrow file.
 
-An Arrow file holds one dictionary for each column, while the chunks of a stream come with one each.
-So dictionaries are united first: indices change, values do not. Where that would change the data
-or cannot be done (the index type overflows, the dictionary is ordered, pyarrow knows no way) the
-chunks are halved into several files until each can be written, and all of them are streams of the
-same slot and fingerprint. One chunk alone always fits into a file, so any data can be written.
+Or several, where their dictionaries do not fit into one: see ``dictionaries``. All of them are
+streams of the same slot and fingerprint. One chunk alone always fits, so any data can be written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quiver.config import Compression, SegmentConfig
 from quiver.errors import InputError
-from quiver.ipc import child_types, encode_file
+from quiver.ipc import encode_file
+from quiver.segment.dictionaries import UnitedChunks, unite
 from quiver.segment.tables import Column
 
-__all__ = ["Chunk", "Group", "count_nulls", "encode_chunks", "event_range", "join_ranges"]
+__all__ = [
+    "Chunk",
+    "EncodedChunks",
+    "Group",
+    "count_nulls",
+    "encode_chunks",
+    "event_range",
+    "join_ranges",
+]
 
 Range = tuple[int, int] | None
 """Least and greatest time in nanoseconds since 1970, both included; None if there is none."""
@@ -50,50 +57,40 @@ class Group:
     chunks: list[Chunk] = field(default_factory=list)
 
 
+class EncodedChunks(NamedTuple):
+    """Chunks that share an Arrow file, that file, and the schema that it has.
+
+    It is the declared one, except that indices of dictionaries may be narrower.
+    """
+
+    chunks: Sequence[Chunk]
+    data: pa.Buffer
+    stored_schema: pa.Schema
+    batches: Sequence[pa.RecordBatch]
+
+
 def encode_chunks(
-    schema: pa.Schema, chunks: Sequence[Chunk]
-) -> list[tuple[Sequence[Chunk], pa.Buffer]]:
-    """Write chunks of one schema as few Arrow files; each comes with the chunks that are in it."""
+    schema: pa.Schema, chunks: Sequence[Chunk], *, config: SegmentConfig
+) -> list[EncodedChunks]:
+    """Write chunks of one schema as few Arrow files, filled in order."""
+    batches = [chunk.batch for chunk in chunks]
+    parts = unite(schema, batches, cardinality=config.dictionary_cardinality)
+    return [
+        _encode(part, chunks[part.chunks.start : part.chunks.stop], config.compression)
+        for part in parts
+    ]
+
+
+def _encode(part: UnitedChunks, chunks: Sequence[Chunk], compression: Compression) -> EncodedChunks:
+    # What is united is no larger, and to ask the batches as they came is quick.
+    body_bytes = sum(chunk.batch.get_total_buffer_size() for chunk in chunks)
     try:
-        return [(chunks, encode_file(schema, _unite(schema, [c.batch for c in chunks])))]
+        data = encode_file(
+            part.schema, list(part.batches), compression=compression, body_bytes=body_bytes
+        )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if len(chunks) == 1:
-            raise InputError(f"pyarrow cannot write this data as a file: {error}") from error
-    half = len(chunks) // 2
-    return [*encode_chunks(schema, chunks[:half]), *encode_chunks(schema, chunks[half:])]
-
-
-def _unite(schema: pa.Schema, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    places = [place for place, column in enumerate(schema) if _may_unite(column.type)]
-    if len(batches) < 2 or not places:  # noqa: PLR2004
-        return batches
-    columns = [list(batch.columns) for batch in batches]
-    for place in places:
-        arrays = _unite_column([batch.column(place) for batch in batches])
-        for row, array in zip(columns, arrays, strict=True):
-            row[place] = array
-    return [pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in columns]
-
-
-def _unite_column(arrays: list[Column]) -> list[Column]:
-    try:
-        return pa.chunked_array(arrays).unify_dictionaries().chunks
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return arrays  # They may be equal as they are: the file writer decides.
-
-
-def _may_unite(kind: pa.DataType) -> bool:
-    """Whether a type has dictionaries in it, and none whose order says something."""
-    todo: list[Any] = [kind]
-    found = False
-    while todo:
-        inner = todo.pop()
-        if isinstance(inner, pa.DictionaryType):
-            if inner.ordered:
-                return False
-            found = True
-        todo += child_types(inner)
-    return found
+        raise InputError(f"pyarrow cannot write this data as a file: {error}") from error
+    return EncodedChunks(chunks, data, part.schema, part.batches)
 
 
 def event_range(batch: pa.RecordBatch, column_name: str) -> Range:
@@ -126,31 +123,32 @@ def join_ranges(ranges: Sequence[Range]) -> Range:
     return min(low for low, _ in known), max(high for _, high in known)
 
 
-def count_nulls(schema: pa.Schema, chunks: Sequence[Chunk]) -> tuple[int | None, ...]:
-    """Count the nulls of each column; None where only the values themselves could tell.
+def count_nulls(table: pa.Table) -> tuple[int | None, ...]:
+    """Count the nulls of each column of a stream; None where only the values could tell.
 
     That is so for unions, run-end encoded columns, and dictionaries that hold a null or such types.
     """
-    return tuple(
-        _sum([_count_nulls(chunk.batch.column(place)) for chunk in chunks])
-        for place in range(len(schema))
-    )
+    return tuple(_count_nulls(column) for column in table.columns)
 
 
-def _sum(counts: list[int | None]) -> int | None:
-    return None if None in counts else sum(filter(None, counts))
-
-
-def _count_nulls(array: Column) -> int | None:
+def _count_nulls(column: Column) -> int | None:
     """Count from validity bitmaps alone.
 
     Not by ``pyarrow.compute.count``: it ends the process on a dictionary whose values are of the
     null type, and misses nulls in the storage of extension types.
     """
-    while isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    if pa.types.is_union(array.type) or pa.types.is_run_end_encoded(array.type):
+    array: Column = column.chunk(0) if column.num_chunks else None
+    kind: Column = column.type
+    while isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+        array = None if array is None else array.storage
+    while array is not None and pa.types.is_dictionary(array.type):
+        array = array.dictionary  # All chunks of a file have the same one.
+        kind = array.type
+        while isinstance(kind, pa.BaseExtensionType):
+            array, kind = array.storage, kind.storage_type
+        if array.null_count:
+            return None
+    if pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
         return None
-    if pa.types.is_dictionary(array.type) and _count_nulls(array.dictionary) != 0:
-        return None
-    return int(array.null_count)
+    return int(column.null_count)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, DamageError
-from quiver.ipc import ArrowFile
+from quiver.ipc_file import ArrowFile
 from quiver.segment.format import BUNDLES_MAX
 
 __all__ = [
@@ -53,6 +53,7 @@ class StreamEntry:
     Event times are None if no row has one. Bit ``i`` of ``omitted_columns``, lowest bit of the
     first byte first, says that column ``i`` of the slot's representative schema is not in this
     stream. ``null_counts`` has one count for each column that is, None where it is not known.
+    ``declared_schema`` is the serialized schema of its chunks, None if they are stored under it.
     """
 
     stream_id: int
@@ -70,6 +71,7 @@ class StreamEntry:
     event_ns_max: int | None = None
     null_counts: tuple[int | None, ...] | None = None
     omitted_columns: bytes | None = None
+    declared_schema: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,12 @@ def located(place: str, *, base: int = 0) -> Iterator[None]:
         raise error.at(place, base=base) from error
 
 
-def read_table(data: pa.Buffer, rows: int) -> pa.RecordBatch:
-    """Read the one batch of a table that must have ``rows`` rows; a view of ``data``."""
-    file = ArrowFile(data, limits=_TABLE_LIMITS)
+def read_table(data: pa.Buffer, rows: int, *, schema: pa.Schema) -> pa.RecordBatch:
+    """Read the one batch of a table that must have ``rows`` rows; a view of ``data``.
+
+    ``schema`` is the one that we write: it is what most tables have.
+    """
+    file = ArrowFile(data, limits=_TABLE_LIMITS, known=schema)
     if file.chunk_count != 1:
         raise DamagedEntry("a table is not one batch", expected=1, found=file.chunk_count)
     batch = file.chunk(0)

@@ -6,6 +6,7 @@ A reader of any later version must read it; a change of format gets a folder of 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,12 +51,13 @@ def bundles() -> list[EncodedBundle]:
 
 
 def main() -> None:
-    """Write the file that is not there yet."""
-    path = FOLDER / segment_name(LABEL.segment_seq)
+    """Write the file that is not there yet: each number is the layout of another time."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    label = replace(LABEL, segment_seq=int(sys.argv[1]))
+    path = FOLDER / segment_name(label.segment_seq)
     if path.exists():
         sys.exit(f"{path} is there already: golden files are written once")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    write_segment(LocalDisk(FOLDER), "", bundles(), label=LABEL)
+    write_segment(LocalDisk(FOLDER), "", bundles(), label=label)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ def test_streams_are_pairs_of_slot_and_fingerprint():
     assert (segment.stream_count, segment.bundle_count, segment.due(0)) == (2, 2, None)
     segment.add(bundle((0, TWO)), 0)
     assert (segment.stream_count, segment.due(0)) == (3, "streams")
+    assert segment.is_full
+    assert not segment.is_at_limit
 
 
 def test_it_is_due_before_the_payloads_could_need_more_streams_than_a_file_may_have(monkeypatch):
@@ -61,8 +63,18 @@ def test_it_is_due_before_the_payloads_could_need_more_streams_than_a_file_may_h
     segment.add(bundle((0, ONE)), 0)
     segment.add(bundle((0, ONE)), 0)
     assert segment.due(0) is None
+    assert not segment.is_full
     segment.add(bundle((0, ONE)), 0)
     assert segment.due(0) == "streams"
+    assert segment.is_full
+    assert segment.is_at_limit
+
+
+def test_age_alone_makes_nothing_full():
+    segment = OpenSegment(config())
+    segment.add(bundle((0, ONE)), 0)
+    assert segment.due(50) == "age"
+    assert not segment.is_full
 
 
 def test_bundles_in_the_log_count_and_must_be_fetched_before_a_segment_is_written():

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from quiver.disk import LocalDisk
+from quiver.disk import LocalDisk, Stat
 from quiver.disk.local import LocalFile
 from quiver.errors import DamagedEntry, InputError, MissingError, TornEntry, VersionError
 from quiver.segment import Catalog, SegmentInfo, read_info
@@ -111,7 +111,7 @@ def test_no_segment_at_a_path_is_missing(shelf):
         read_info(shelf.disk, "0000000000000001.qseg")
 
 
-def test_info_takes_two_small_reads_whatever_the_size(shelf, numbers):
+def test_info_takes_one_small_read_whatever_the_size(shelf, numbers):
     reads = []
 
     class Counting(LocalDisk):
@@ -135,4 +135,55 @@ def test_info_takes_two_small_reads_whatever_the_size(shelf, numbers):
 
     written = shelf.write({0: numbers(*range(100_000))})
     assert read_info(Counting(shelf.disk.root), written.path) == written
-    assert reads == [16, 106]
+    assert reads == [512]
+
+
+class Busy(LocalDisk):
+    """Knows which files are open, and how many there were at most at a time."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.opened: list[LocalFile] = []
+        self.most = 0
+
+    def open(self, path: str, *, writable: bool = False) -> LocalFile:
+        file = super().open(path, writable=writable)
+        self.opened = [*self.still_open(), file]
+        self.most = max(self.most, len(self.opened))
+        return file
+
+    def still_open(self) -> list[LocalFile]:
+        return [file for file in self.opened if file._descriptor >= 0]
+
+
+def test_a_folder_of_many_segments_is_read_with_few_of_them_open(shelf, numbers):
+    written = [shelf.write({0: numbers(seq)}, seq=seq) for seq in range(70)]
+    shelf.save(b"torn", "0000000000000070.qseg")
+    disk = Busy(shelf.disk.root)
+    catalog, damage = Catalog.load(disk, "")
+    assert list(catalog) == written
+    assert [path for path, _ in damage] == ["0000000000000070.qseg"]
+    assert (disk.most, disk.still_open()) == (64, [])
+
+
+def test_no_segment_stays_open_when_the_loading_is_stopped(shelf, numbers):
+    for seq in (1, 3):
+        shelf.write({0: numbers(1)}, seq=seq)
+    data = b"\x02" + bytes(33) + b"\x22\0\0\0QUIVER\0S"
+    shelf.save(data + struct.pack("<I", zlib.crc32(data)), "0000000000000002.qseg")
+    disk = Busy(shelf.disk.root)
+    with pytest.raises(VersionError, match="version 2"):
+        Catalog.load(disk, "")
+    assert (disk.most, disk.still_open()) == (4, [])  # Three, and once more to be mapped.
+
+
+def test_a_listing_that_is_there_is_not_made_again(shelf, numbers):
+    written = shelf.write({0: numbers(1)}, seq=1)
+
+    class Unlisted(LocalDisk):
+        def list_dir(self, path: str) -> list[Stat]:
+            raise AssertionError(path)
+
+    listing = shelf.disk.list_dir("")
+    catalog, _ = Catalog.load(Unlisted(shelf.disk.root), "", listing=listing)
+    assert list(catalog) == [written]

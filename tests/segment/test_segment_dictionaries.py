@@ -6,6 +6,8 @@ import pytest
 from quiver.config import LimitsConfig
 from quiver.errors import InputError
 from quiver.ipc import check_schema
+from quiver.segment.dictionaries import _leaves
+from quiver.testing.same import difference
 
 
 def words(
@@ -63,7 +65,7 @@ def round_trip(shelf, arrays: list[pa.Array]) -> list[int]:
     for index, batch in enumerate(batches):
         found = reader.bundle(index)[0]
         assert found.schema.equals(batch.schema, check_metadata=True)
-        assert found.to_pylist() == batch.to_pylist()
+        assert difference(batch, found) is None
     assert len({(s.slot_id, s.fingerprint) for s in reader.streams}) == 1
     return [stream.chunk_count for stream in reader.streams]
 
@@ -95,9 +97,9 @@ def test_an_index_type_that_overflows_splits_the_stream_and_not_the_type(shelf, 
     assert len(round_trip(shelf, arrays)) == 5
 
 
-def test_only_as_many_streams_are_made_as_halving_needs(shelf):
-    arrays = [words(*(f"{i}.{j}" for j in range(30)), index=pa.int8()) for i in range(8)]
-    assert round_trip(shelf, arrays) == [4, 4]
+def test_a_stream_is_filled_in_order_as_far_as_its_index_type_goes(shelf):
+    arrays = [words(*(f"{i}.{j}" for j in range(30)), index=pa.int8()) for i in range(9)]
+    assert round_trip(shelf, arrays) == [4, 4, 1]
 
 
 def test_many_repeats_of_the_same_values_stay_one_dictionary(shelf):
@@ -132,28 +134,73 @@ def test_dictionaries_of_values_other_than_text_share_one_stream(shelf, kind):
 
 def test_the_order_of_an_ordered_dictionary_is_never_changed(shelf):
     low, high = words("low", "high", ordered=True), words("cold", "low", ordered=True)
+    more = words("low", "high", "higher", ordered=True)
     assert round_trip(shelf, [low, high]) == [1, 1]
     assert round_trip(shelf, [low, low]) == [2]
+    assert round_trip(shelf, [more, low, more, high, more]) == [3, 1, 1]
     batch = pa.record_batch({"c": high})
     reader = shelf.read(shelf.write({0: pa.record_batch({"c": low})}, {0: batch}))
     assert reader.bundle(1)[0].column(0).dictionary.to_pylist() == ["cold", "low"]
 
 
-DIFFICULT = {
-    "values that are structs": lambda *v: words(*({"k": x} for x in v)),
-    "values that are lists": lambda *v: words(*([x] for x in v)),
+UNUSUAL = {
+    "values that are structs": lambda *v: words(*({"k": x, "l": None} for x in v), None),
+    "values that are lists": lambda *v: words(*([x, None] for x in v), [], None),
+    "values that are fixed lists": lambda *v: words(
+        *([x, x] for x in v), None, kind=pa.list_(pa.string(), 2)
+    ),
+    "values that are maps": lambda *v: words(
+        *([(x, 1)] for x in v), [], kind=pa.map_(pa.string(), pa.int8())
+    ),
+    "values that are views": lambda *v: words(*v, None, kind=pa.string_view()),
     "values that are null": lambda *v: words(*v, None),
+    "values that come twice": lambda *v: words(*v, *v),
     "only nulls": lambda *v: words(*(None for _ in v), kind=pa.null()),
+}
+
+
+@pytest.mark.parametrize("make", UNUSUAL.values(), ids=UNUSUAL)
+def test_dictionaries_of_unusual_values_share_one_too(shelf, make):
+    assert round_trip(shelf, [make("a", "b"), make("c", "b", "d"), make("b")]) == [3]
+    assert round_trip(shelf, [make("a", "b"), make("a", "b")]) == [2]
+
+
+WHOLE = {
     "values that hold dictionaries": lambda *v: pa.DictionaryArray.from_arrays(
         pa.array(range(len(v))), nested("list", words(*v)[:-1])
+    ),
+    "values that are unions": lambda *v: pa.DictionaryArray.from_arrays(
+        pa.array(range(len(v))), nested("sparse union", pa.array(v))
     ),
 }
 
 
-@pytest.mark.parametrize("make", DIFFICULT.values(), ids=DIFFICULT)
-def test_dictionaries_that_cannot_be_united_are_split_and_equal_ones_are_not(shelf, make):
-    assert round_trip(shelf, [make("a", "b"), make("c", "b", "d")]) == [1, 1]
-    assert round_trip(shelf, [make("a", "b"), make("a", "b")]) == [2]
+@pytest.mark.parametrize("make", WHOLE.values(), ids=WHOLE)
+def test_dictionaries_whose_values_cannot_be_told_apart_share_one_if_they_are_equal(shelf, make):
+    one, other = make("a", "b"), make("c", "b", "d")
+    assert round_trip(shelf, [one, other]) == [1, 1]
+    assert round_trip(shelf, [one, make("a", "b"), other, other, one]) == [2, 2, 1]
+
+
+@pytest.mark.parametrize("kind", ["struct", "list", "run ends", "dense union"])
+def test_three_hundred_bundles_of_the_same_three_hundred_values_keep_three_hundred(shelf, kind):
+    values = [f"value {i}" for i in range(300)]
+    arrays = [
+        words(*values[i:], *values[:i]) if i % 3 else words(*values[: 300 - i]) for i in range(300)
+    ]
+    for made in (arrays, [nested(kind, array) for array in arrays]):
+        batches = [pa.record_batch({"c": array}) for array in made]
+        reader = shelf.read(shelf.write(*({0: batch} for batch in batches)))
+        assert [stream.chunk_count for stream in reader.streams] == [300]
+        column = reader.bundle(299)[0].column(0)
+        assert [len(leaf.dictionary) for leaf in _leaves(column)] == [300]
+        assert difference(batches[299], reader.bundle(299)[0]) is None
+
+
+def test_values_stand_in_a_united_dictionary_in_order_of_first_appearance(shelf):
+    arrays = [words("m", "k"), words("z", "k", "a"), words("a", "b", "m")]
+    reader = shelf.read(shelf.write(*({0: pa.record_batch({"c": array})} for array in arrays)))
+    assert reader.bundle(0)[0].column(0).dictionary.to_pylist() == ["m", "k", "z", "a", "b"]
 
 
 def test_bundles_without_rows_among_others_keep_their_place(shelf):
@@ -163,10 +210,16 @@ def test_bundles_without_rows_among_others_keep_their_place(shelf):
 
 def test_zero_and_nan_values_of_dictionaries_stay_apart(shelf):
     arrays = [words(0.0, float("nan")), words(-0.0, float("inf"))]
-    reader = shelf.read(shelf.write(*({0: pa.record_batch({"c": a})} for a in arrays)))
-    for index, array in enumerate(arrays):
-        found = reader.bundle(index)[0].column(0).cast(pa.float64()).to_pylist()
-        assert repr(found) == repr(array.cast(pa.float64()).to_pylist())
+    assert round_trip(shelf, arrays) == [2]
+    apart = [words(0.0), words(-0.0)]
+    assert round_trip(shelf, apart) == [2]
+
+
+def test_nan_values_of_different_bits_stay_apart(shelf):
+    bits = [0x7FF8000000000001, 0xFFF8000000000002, 0x7FF0000000000003]
+    values = [pa.array([each], pa.uint64()).view(pa.float64()) for each in bits]
+    index = pa.array([0, None], pa.int8())
+    assert round_trip(shelf, [pa.DictionaryArray.from_arrays(index, v) for v in values]) == [3]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,15 @@
 """Both directions of the promise that the files are version 1 of the ``.qseg`` format.
 
-The files here are laid out, and walked, from that format's tables alone: struct, zlib and pyarrow.
+The files here are laid out, and read, from that format's tables alone: ``upstream_kit``.
 """
 
 from __future__ import annotations
 
-import io
 import struct
-import zlib
 
 import pyarrow as pa
 import pytest
+from upstream_kit import arrow_file, assemble, read_v1
 
 from quiver.errors import DamagedEntry, InputError
 from quiver.segment import BundleEntry, SegmentReader, SlotRef, read_info
@@ -31,82 +30,14 @@ def attrs(**values: int) -> pa.RecordBatch:
     return pa.record_batch([list(values), list(values.values())], schema=ATTRS)
 
 
-def arrow_file(schema: pa.Schema, *batches: pa.RecordBatch) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue()
-
-
-def one_batch(fields: list[pa.Field], columns: list[list]) -> bytes:
-    schema = pa.schema(fields)
-    arrays = [
-        pa.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)
-    ]
-    return arrow_file(schema, pa.record_batch(arrays, schema=schema))
-
-
-def directory(rows: list[tuple]) -> bytes:
-    kinds = [
-        ("stream_id", pa.uint32()),
-        ("slot_id", pa.uint16()),
-        ("schema_fingerprint", pa.binary(32)),
-        ("byte_offset", pa.uint64()),
-        ("byte_length", pa.uint64()),
-        ("row_count", pa.uint64()),
-        ("chunk_count", pa.uint32()),
-    ]
-    fields = [pa.field(name, kind, nullable=False) for name, kind in kinds]
-    return one_batch(fields, [list(column) for column in zip(*rows, strict=True)])
-
-
-def manifest(refs: list[list[tuple[int, int, int]]], items: list | None = None) -> bytes:
-    """Rows of (slot, stream, chunk); item counts stand between index and references."""
-    names = ("slot_id", "stream_id", "chunk_index")
-    kinds = (pa.uint16(), pa.uint32(), pa.uint32())
-    ref = pa.struct([pa.field(n, k, nullable=False) for n, k in zip(names, kinds, strict=True)])
-    fields = [pa.field("bundle_index", pa.uint32(), nullable=False)]
-    columns: list[list] = [list(range(len(refs)))]
-    if items is not None:
-        fields.append(pa.field("item_count", pa.uint64(), nullable=None in items))
-        columns.append(items)
-    fields.append(pa.field("slot_refs", pa.list_(pa.field("item", ref)), nullable=False))
-    columns.append([[dict(zip(names, one, strict=True)) for one in bundle] for bundle in refs])
-    return one_batch(fields, columns)
-
-
-def assemble(
-    streams: list[tuple[int, bytes, int, int]],
-    refs: list[list[tuple[int, int, int]]],
-    *,
-    items: list | None = None,
-    behind_footer: bytes = b"",
-    align: int = 64,
-) -> bytes:
-    """Streams are (slot, Arrow file, rows, chunks)."""
-    body, rows = b"", []
-    for stream_id, (slot, data, row_count, chunk_count) in enumerate(streams):
-        body += bytes(-len(body) % align)
-        fingerprint = bytes([stream_id]) * 32
-        rows.append((stream_id, slot, fingerprint, len(body), len(data), row_count, chunk_count))
-        body += data
-    tables = (directory(rows), manifest(refs, items))
-    places = [(len(body), len(tables[0])), (len(body) + len(tables[0]), len(tables[1]))]
-    footer = struct.pack("<HIIQIQI", 1, len(streams), len(refs), *places[0], *places[1])
-    assert len(footer) == 34
-    footer += behind_footer
-    whole = body + tables[0] + tables[1] + footer
-    whole += struct.pack("<I8s", len(footer), b"QUIVER\0S")
-    return whole + struct.pack("<I", zlib.crc32(whole))
-
-
 LOG_STREAM = (30, arrow_file(LOGS, logs("a", "b"), logs("c")), 3, 2)
 ATTR_STREAM = (31, arrow_file(ATTRS, attrs(x=1)), 1, 1)
 REFS = [[(31, 1, 0), (30, 0, 0)], [(30, 0, 1)]]
 
 
-@pytest.mark.parametrize("behind_footer", [b"", b"\xff" * 9, b"QVX0" + bytes(100)])
+@pytest.mark.parametrize(
+    "behind_footer", [b"", b"\xff" * 9, b"QVX0" + bytes(100), b"\xff" * 462, b"\xff" * 463]
+)
 def test_a_file_of_version_1_opens_with_or_without_more_behind_its_footer(shelf, behind_footer):
     path = shelf.save(assemble([LOG_STREAM, ATTR_STREAM], REFS, behind_footer=behind_footer))
     with SegmentReader.open(shelf.disk, path) as reader:
@@ -114,6 +45,7 @@ def test_a_file_of_version_1_opens_with_or_without_more_behind_its_footer(shelf,
         assert reader.slots is None
         assert reader.store_id is None
         assert reader.bundle_count == 2
+        assert read_info(shelf.disk, path) == reader.info
         first, second = reader.bundle(0), reader.bundle(1)
         assert reader.bundle_entry(0) == BundleEntry(0, (SlotRef(31, 1, 0), SlotRef(30, 0, 0)))
         reader.verify()
@@ -195,43 +127,10 @@ def test_a_file_with_many_bundles_and_no_streams_opens(shelf):
         reader.bundle(1000)
 
 
-def walk(data: bytes) -> list[dict[int, pa.RecordBatch]]:
-    """Read all bundles of a version 1 file by its tables alone."""
-    footer_size, magic, crc = struct.unpack("<I8sI", data[-16:])
-    assert magic == b"QUIVER\0S"
-    assert crc == zlib.crc32(data[:-4])
-    footer = data[-16 - footer_size :][:34]
-    version, streams, bundles, d_offset, d_length, m_offset, m_length = struct.unpack(
-        "<HIIQIQI", footer
-    )
-    assert version == 1
-    files = {}
-    rows = pa.ipc.open_file(data[d_offset:][:d_length]).read_all().to_pylist()
-    assert len(rows) == streams
-    for row in rows:
-        assert row["byte_offset"] % 64 == 0
-        assert len(row["schema_fingerprint"]) == 32
-        file = pa.ipc.open_file(data[row["byte_offset"] :][: row["byte_length"]])
-        assert file.num_record_batches == row["chunk_count"]
-        assert file.read_all().num_rows == row["row_count"]
-        files[row["stream_id"]] = (row["slot_id"], file)
-    found = []
-    entries = pa.ipc.open_file(data[m_offset:][:m_length]).read_all().to_pylist()
-    assert [entry["bundle_index"] for entry in entries] == list(range(bundles))
-    for entry in entries:
-        batches = {}
-        for ref in entry["slot_refs"]:
-            slot, file = files[ref["stream_id"]]
-            assert slot == ref["slot_id"]
-            batches[slot] = file.get_batch(ref["chunk_index"])
-        found.append(batches)
-    return found
-
-
 def test_a_reader_of_version_1_finds_our_bundles(shelf):
     wide = pa.record_batch({"body": ["e"], "extra": [1]})
     bundles = [{0: logs("a", "b"), 5: attrs(x=1)}, {0: logs("c")}, {0: wide, 63: attrs(y=2)}]
-    found = walk(shelf.load(shelf.write(*bundles)))
+    found = read_v1(shelf.load(shelf.write(*bundles)))
     assert [list(batches) for batches in found] == [[0, 5], [0], [0, 63]]
     for batches, written in zip(found, bundles, strict=True):
         for slot_id, batch in batches.items():
@@ -241,7 +140,7 @@ def test_a_reader_of_version_1_finds_our_bundles(shelf):
 
 def test_version_1_columns_come_first_and_with_the_types_that_it_gives(shelf):
     data = shelf.load(shelf.write({0: logs("a")}))
-    _, _, _, d_offset, d_length, m_offset, m_length = struct.unpack("<HIIQIQI", data[-122:][:34])
+    _, _, _, d_offset, d_length, m_offset, m_length = struct.unpack("<HIIQIQI", data[-142:][:34])
     streams = pa.ipc.open_file(data[d_offset:][:d_length]).schema
     bundles = pa.ipc.open_file(data[m_offset:][:m_length]).schema
     assert streams.names[:7] == [
@@ -262,7 +161,7 @@ def test_version_1_columns_come_first_and_with_the_types_that_it_gives(shelf):
 
 def test_all_metadata_that_we_write_is_text(shelf):
     data = shelf.load(shelf.write({0: logs("a"), 5: attrs(x=1)}))
-    _, _, _, d_offset, d_length, *_ = struct.unpack("<HIIQIQI", data[-122:][:34])
+    _, _, _, d_offset, d_length, *_ = struct.unpack("<HIIQIQI", data[-142:][:34])
     metadata = pa.ipc.open_file(data[d_offset:][:d_length]).schema.metadata
     assert metadata[b"quiver.format"] == b"1"
     assert all(value.decode().isascii() for value in metadata.values())

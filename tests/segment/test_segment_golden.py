@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 from quiver.disk import LocalDisk
-from quiver.segment import SegmentReader, directory, manifest, write_segment
+from quiver.segment import SegmentReader, directory, index, manifest, write_segment
 from quiver.segment import format as segment
 from quiver.slots import Slot
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAME = "0000000000000042.qseg"
+LATER_NAME = "0000000000000043.qseg"
 PAGE = Path(segment.__file__).with_name("FORMAT.md").read_text()
 CODES = {"u16": "H", "u32": "I", "u64": "Q", "i64": "q"}
 
@@ -70,7 +71,11 @@ def test_the_writer_still_lays_a_segment_out_like_the_golden_one(golden, tmp_pat
     assert [s.omitted_columns for s in written.streams] == [b"\4", b"\0", b"\2"]
 
 
-@pytest.mark.parametrize("name", ["FOOTER", "EXTENSION", "CHECKSUM", "TRAILER"])
+LATER = {"declared_schema"}
+"""Columns that are on the page and written since, and that the golden file has not."""
+
+
+@pytest.mark.parametrize("name", ["FOOTER", "EXTENSION", "INDEX", "CHECKSUM", "TRAILER"])
 def test_the_tables_of_the_page_are_the_structs_of_the_code(name):
     table = re.search(rf"\(`{name}`\)\n\n(.*?)\n\n", PAGE, re.DOTALL)
     layout, end = "<", 0
@@ -83,10 +88,30 @@ def test_the_tables_of_the_page_are_the_structs_of_the_code(name):
     assert struct.calcsize(layout) == end
 
 
+def test_the_columns_of_the_index_are_on_the_page():
+    section = PAGE.split("### Index\n")[1].split("\n#")[0]
+    rows = re.findall(r"^\| (\w+) \| (.+?) \| (yes|no) \|", section, re.MULTILINE)
+    assert rows == [(f.name, str(f.type), "yes" if f.nullable else "no") for f in index._SCHEMA]
+    assert all(f"`{key.decode()}`" in section for key in index._SCHEMA.metadata)
+
+
+def test_the_golden_segment_with_an_index_reads_as_it_was_written(golden):
+    later = SegmentReader.open(LocalDisk(GOLDEN / "v1" / "segment"), LATER_NAME)
+    later.verify()
+    assert [later.bundle(i) for i in (0, 1)] == [golden.bundle(i) for i in (0, 1)]
+    assert golden.index is None
+    at, level = later.index.columns(0, 2)
+    assert [int.from_bytes(end, "little") for end in at.stream] == [1000, 2000]
+    assert level.stream == (b"info", b"warn")
+    assert later.chunk(0, 0, columns=[1]) == golden.bundle(0)[0].select(["level"])
+    assert [s.declared_schema is None for s in later.streams] == [False, True, True]
+
+
 @pytest.mark.parametrize("title", ["Directory", "Manifest"])
 def test_the_columns_of_the_page_are_those_of_the_files(golden, title):
     section = PAGE.split(f"### {title}\n")[1].split("\n#")[0]
     rows = re.findall(r"^\| (\w+) \| (.+?) \| (yes|no) \|", section, re.MULTILINE)
+    rows = [row for row in rows if row[0] not in LATER]
     data = (GOLDEN / "v1" / "segment" / NAME).read_bytes()
     start = getattr(golden.footer, f"{title.lower()}_offset")
     length = getattr(golden.footer, f"{title.lower()}_length")

@@ -1,0 +1,217 @@
+"""The least and the greatest value of columns: what a scan may leave out without reading it.
+
+Of each stream for every column of an ordered type, and of each chunk for those whose values are
+numbers of at most eight bytes. Kept as bytes, as Arrow keeps one value of the type:
+
+=====================================  ==========================================================
+type                                   its bytes
+=====================================  ==========================================================
+integers, floats, decimals, times      little-endian, as wide as the type
+bool                                   one byte
+dictionary                             of its values, used or not; of text the bytes themselves,
+                                       neither if one has more than 64
+extension                              of its storage
+=====================================  ==========================================================
+
+Text that is in no dictionary has none: to compare it takes longer than all the rest together.
+A NaN belongs to no order: a column that has one has no bounds, and a chunk has NaN for both. Bounds
+leave nulls out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as kinds
+
+__all__ = ["Bounds", "ColumnBounds", "column_bounds", "value_array", "value_type"]
+
+Column: TypeAlias = Any
+"""An Arrow array or type; pyarrow's stubs know only those that are known beforehand."""
+
+Bounds: TypeAlias = tuple[bytes, bytes]
+_Numbers: TypeAlias = npt.NDArray[Any]
+
+TEXT_BYTES_MAX: Final = 64
+"""Longer text is no bound: it would take more room than it saves reading."""
+
+_BYTE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """What is known of one column of a stream; None where nothing is.
+
+    ``chunks`` are two arrays of values, one for each chunk, as bytes one after the other. A chunk
+    without a value has the widest bounds there are, or NaN.
+    """
+
+    stream: Bounds | None = None
+    chunks: Bounds | None = None
+
+
+def value_type(kind: Column) -> Column:
+    """Give the type whose values the bounds of a column are; None if the type has no order."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif isinstance(kind, pa.DictionaryType):
+            kind = kind.value_type
+        else:
+            break
+    ordered = (
+        kinds.is_integer(kind)
+        or kinds.is_floating(kind)
+        or kinds.is_decimal(kind)
+        or kinds.is_boolean(kind)
+        or (kinds.is_temporal(kind) and not kinds.is_interval(kind))
+        or _is_text(kind)
+    )
+    return kind if ordered else None
+
+
+def _is_text(kind: Column) -> bool:
+    return (
+        kinds.is_string(kind)
+        or kinds.is_large_string(kind)
+        or kinds.is_binary(kind)
+        or kinds.is_large_binary(kind)
+    )
+
+
+def value_array(kind: Column, data: bytes) -> Column:
+    """Read values of a bounds' type back: of text one, of all other types as many as there are.
+
+    Raises ValueError if the bytes are not whole values.
+    """
+    if _is_text(kind):
+        return pa.array([data], pa.binary()).cast(kind)
+    if kinds.is_boolean(kind):
+        return pa.array([byte != 0 for byte in data], kind)
+    count, rest = divmod(len(data), kind.bit_width // _BYTE)
+    if rest:
+        raise ValueError(f"{len(data)} bytes are no values of {kind}")
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)])
+
+
+def column_bounds(table: pa.Table) -> list[ColumnBounds]:
+    """Find the bounds of each column of a stream's chunks."""
+    return [_bounds(column) for column in table.columns]
+
+
+def _bounds(column: Column) -> ColumnBounds:
+    kind = value_type(column.type)
+    if kind is None:
+        return ColumnBounds()
+    chunks = [_storage(chunk) for chunk in column.chunks]
+    if chunks and isinstance(chunks[0], pa.DictionaryArray):
+        return ColumnBounds(_stream_bounds(pa.chunked_array([chunks[0].dictionary], kind)))
+    if _is_text(kind):
+        return ColumnBounds()
+    if kinds.is_boolean(kind) or kinds.is_decimal(kind):
+        every: Column = pa.chunked_array
+        return ColumnBounds(_stream_bounds(every(chunks, kind)))
+    return _number_bounds(chunks, kind)
+
+
+def _storage(array: Column) -> Column:
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if isinstance(array, pa.DictionaryArray) and isinstance(
+        array.dictionary.type, pa.BaseExtensionType
+    ):
+        return pa.DictionaryArray.from_arrays(array.indices, _storage(array.dictionary))
+    return array
+
+
+def _stream_bounds(values: Column) -> Bounds | None:
+    try:
+        both: Any = pc.min_max(values)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return None
+    low, high = both["min"], both["max"]
+    if not low.is_valid:
+        return None
+    kind = values.type
+    if kinds.is_boolean(kind):
+        return bytes([low.as_py()]), bytes([high.as_py()])
+    if kinds.is_decimal(kind):
+        return _raw(low), _raw(high)
+    if kinds.is_floating(kind):
+        return None if _has_nan(values) else (_raw(low), _raw(high))
+    if not _is_text(kind):
+        return _raw(low), _raw(high)
+    least, greatest = low.as_buffer().to_pybytes(), high.as_buffer().to_pybytes()
+    return (least, greatest) if max(len(least), len(greatest)) <= TEXT_BYTES_MAX else None
+
+
+def _has_nan(values: Column) -> bool:
+    return bool(pc.any(pc.is_nan(values)).as_py())
+
+
+def _raw(scalar: Column) -> bytes:
+    """Give the bytes that Arrow keeps of one value of fixed width."""
+    array: Column = pa.repeat(scalar, 1)
+    return array.buffers()[1].slice(0, array.type.bit_width // _BYTE).to_pybytes()
+
+
+def _number_bounds(chunks: Sequence[Column], kind: Column) -> ColumnBounds:
+    """Reduce all chunks at once: a call for each would cost more than the values do."""
+    lengths = np.array([len(chunk) for chunk in chunks], np.int64)
+    if not lengths.sum():
+        return ColumnBounds()
+    whole = pa.concat_arrays([chunk for chunk in chunks if len(chunk)])
+    values = _numbers(whole, kind)
+    low, high = _widest(values.dtype)
+    valid = None
+    if whole.null_count:
+        valid = np.asarray(whole.is_valid().to_numpy(zero_copy_only=False))
+    starts = np.concatenate(([0], np.cumsum(lengths[lengths > 0])[:-1]))
+    least = _reduce(np.minimum, values if valid is None else np.where(valid, values, high), starts)
+    greatest = _reduce(
+        np.maximum, values if valid is None else np.where(valid, values, low), starts
+    )
+    known = np.ones(len(starts), bool)
+    if valid is not None:
+        known = np.logical_or.reduceat(valid, starts)
+    if not known.any():
+        return ColumnBounds()
+    stream = least[known].min(), greatest[known].max()
+    every = np.full((2, len(lengths)), low, values.dtype)
+    every[1] = high
+    filled = np.flatnonzero(lengths)[known]
+    every[0, filled], every[1, filled] = least[known], greatest[known]
+    return ColumnBounds(
+        None if np.isnan(stream[0]) else (stream[0].tobytes(), stream[1].tobytes()),
+        (every[0].tobytes(), every[1].tobytes()),
+    )
+
+
+def _reduce(how: np.ufunc, values: _Numbers, starts: _Numbers) -> _Numbers:
+    with np.errstate(invalid="ignore"):
+        return how.reduceat(values, starts)
+
+
+def _numbers(array: Column, kind: Column) -> _Numbers:
+    """View fixed-width values as numpy numbers of the same bytes; nulls hold anything."""
+    width = kind.bit_width // _BYTE
+    if kinds.is_floating(kind):
+        dtype = np.dtype(f"<f{width}")
+    else:
+        dtype = np.dtype(f"<u{width}" if kinds.is_unsigned_integer(kind) else f"<i{width}")
+    buffer = array.buffers()[1]
+    return np.frombuffer(buffer, dtype)[array.offset : array.offset + len(array)]
+
+
+def _widest(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Give the least and greatest value of a type; for floats NaN stands for no bounds."""
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    info = np.iinfo(dtype)
+    return info.min, info.max

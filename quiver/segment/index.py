@@ -1,0 +1,123 @@
+"""The index: what a scan needs to leave parts of a segment unread. One row for each stream.
+
+It is read only by who asks for few columns or few rows; opening a segment leaves it alone. Lists
+have one item for each column of the stream, null where nothing is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from quiver.errors import DamagedEntry
+from quiver.ipc import encode_file
+from quiver.segment.bounds import Bounds, ColumnBounds
+from quiver.segment.pages import PAGE_BYTES
+from quiver.segment.tables import StreamEntry, need_column, read_table
+
+__all__ = ["Index", "IndexEntry", "encode_index"]
+
+_BYTES_LIST: Final = pa.list_(pa.binary())
+_ROWS: Final = pa.list_(pa.uint64())
+_BOUNDS: Final = ("column_min", "column_max", "chunk_min", "chunk_max")
+_PAGE_KEY: Final = b"quiver.page_bytes"
+_COLUMNS: Final[tuple[tuple[str, pa.DataType], ...]] = (
+    ("stream_id", pa.uint32()),
+    ("page_crc32c", pa.large_binary()),
+    ("chunk_rows", _ROWS),
+    *((name, _BYTES_LIST) for name in _BOUNDS),
+)
+_SCHEMA: Final = pa.schema(
+    [pa.field(name, kind, nullable=False) for name, kind in _COLUMNS],
+    metadata={_PAGE_KEY: b"%d" % PAGE_BYTES},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """What the index says of a stream: checksums of pages, rows of chunks, bounds of columns."""
+
+    stream_id: int
+    page_checksums: bytes
+    chunk_rows: Sequence[int]
+    columns: tuple[ColumnBounds, ...]
+
+
+def encode_index(entries: Sequence[IndexEntry]) -> pa.Buffer:
+    """Write the index, one row for each entry."""
+    columns: list[list[Any]] = [
+        [entry.stream_id for entry in entries],
+        [entry.page_checksums for entry in entries],
+        [entry.chunk_rows for entry in entries],
+        *([[_end(c.stream, end) for c in e.columns] for e in entries] for end in (0, 1)),
+        *([[_end(c.chunks, end) for c in e.columns] for e in entries] for end in (0, 1)),
+    ]
+    arrays = [
+        pa.array(values, type=field.type) for values, field in zip(columns, _SCHEMA, strict=True)
+    ]
+    return encode_file(_SCHEMA, [pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)])
+
+
+def _end(bounds: Bounds | None, end: int) -> bytes | None:
+    return None if bounds is None else bounds[end]
+
+
+class Index:
+    """The index of one segment, kept as columns that view the file."""
+
+    def __init__(self, data: pa.Buffer, stream_ids: Sequence[int]) -> None:
+        """Read it; DamagedEntry unless it has one row for each of these streams, in order."""
+        batch = read_table(data, len(stream_ids), schema=_SCHEMA)
+        found = need_column(batch, "stream_id", pa.uint32()).to_pylist()
+        if found != list(stream_ids):
+            raise DamagedEntry("index and directory list other streams")
+        page_bytes = (batch.schema.metadata or {}).get(_PAGE_KEY)
+        if page_bytes != b"%d" % PAGE_BYTES:
+            raise DamagedEntry(
+                "an index has pages of another size", expected=PAGE_BYTES, found=str(page_bytes)
+            )
+        self._rows = {stream_id: row for row, stream_id in enumerate(found)}
+        self._pages = need_column(batch, "page_crc32c", pa.large_binary())
+        self._chunk_rows = need_column(batch, "chunk_rows", _ROWS)
+        self._bounds = [need_column(batch, name, _BYTES_LIST) for name in _BOUNDS]
+
+    def page_checksums(self, stream_id: int) -> bytes:
+        """Give the checksums of a stream's pages, one after the other."""
+        return bytes(self._pages[self._rows[stream_id]].as_buffer())
+
+    def chunk_rows(self, entry: StreamEntry) -> npt.NDArray[np.int64]:
+        """Give the rows of each chunk of a stream; DamagedEntry if it has another number."""
+        values = self._chunk_rows[self._rows[entry.stream_id]].values
+        found: npt.NDArray[np.int64] = values.to_numpy(zero_copy_only=False).astype(np.int64)
+        impossible = bool((found < 0).any() or (found > entry.row_count).any())
+        if impossible or (len(found), int(found.sum())) != (entry.chunk_count, entry.row_count):
+            raise DamagedEntry(
+                f"the index has other chunks than stream {entry.stream_id}",
+                expected=f"{entry.chunk_count} with {entry.row_count} rows",
+                found=f"{len(found)} with {int(found.sum())} rows",
+            )
+        return found
+
+    def columns(self, stream_id: int, count: int) -> list[ColumnBounds]:
+        """Give the bounds of a stream's ``count`` columns; DamagedEntry if it has others."""
+        row = self._rows[stream_id]
+        lists = [column[row].as_py() for column in self._bounds]
+        if any(len(values) != count for values in lists):
+            raise DamagedEntry(
+                f"the index has bounds of other columns than stream {stream_id}",
+                expected=count,
+                found=str([len(values) for values in lists]),
+            )
+        return [
+            ColumnBounds(_both(low, high), _both(chunk_low, chunk_high))
+            for low, high, chunk_low, chunk_high in zip(*lists, strict=True)
+        ]
+
+
+def _both(low: bytes | None, high: bytes | None) -> Bounds | None:
+    return None if low is None or high is None else (low, high)

@@ -279,12 +279,12 @@ class Log:
             place = Place(place.generation + 1, offset)
         return place
 
-    def where(self, place: Place) -> tuple[str, int]:
-        """Give the file and the offset in it where a place is now; it must still be needed."""
+    def where(self, place: Place) -> tuple[str, Place]:
+        """Give the file in which a place is now, and the place there; it must still be needed."""
         place = self.locate(place)
         is_active = place.generation == self._writer.generation
         name = ACTIVE_NAME if is_active else rotated_name(place.generation)
-        return f"{self._folder}/{name}", place.offset
+        return f"{self._folder}/{name}", place
 
     @property
     def fault(self) -> BaseException | None:

@@ -16,11 +16,11 @@ from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
 from quiver.errors import CapacityError, DamagedEntry, DamageError
 from quiver.payload import EncodedBundle, StoredBundle
+from quiver.wal.files import generations
 from quiver.wal.format import (
     BUNDLE,
     BUNDLE_BYTES_MIN,
     CHECKPOINT,
-    GENERATION_MAX,
     HEADER_BYTES,
     Frame,
     Place,
@@ -32,7 +32,6 @@ from quiver.wal.log import (
     Log,
     RotatedFile,
     create_active,
-    rotated_generation,
     rotated_name,
 )
 from quiver.wal.reader import (
@@ -99,13 +98,14 @@ class Replay:
         sidecar, damage = read_sidecar(disk, folder)
         if damage is not None:
             self._report(damage)
-        self._generations, self._active = self._list_files(sidecar, hint)
+        entries = disk.list_dir(folder)
+        self._generations, self._active = generations(entries, sidecar, hint)
         if not self._generations and disk.stat(self._path(self._active)) is None:
             there_was_one = (sidecar, damage, hint, covered_seq) != (None, None, None, None)
             self._note_missing(there_was_one=there_was_one)
         self._settle()
-        generations = (*self._generations, self._active)
-        start = Start(disk, generations, self._path, covered_seq, entry_bytes_max)
+        files = (*self._generations, self._active)
+        start = Start(files, self._opened, covered_seq, entry_bytes_max)
         self._start = start.find(sidecar, hint)
         self._tail: Tail | None = None
         self._retire_active = False
@@ -154,23 +154,17 @@ class Replay:
             if self._disk.stat(f"{self._folder}/{name}") is not None:
                 self._disk.unlink(f"{self._folder}/{name}")
 
-    def _list_files(self, *hints: Place | None) -> tuple[list[int], int]:
-        """Give the rotated generations in order, and that of the active file."""
-        rotated = []
-        for entry in self._disk.list_dir(self._folder):
-            generation = rotated_generation(entry.name)
-            if generation is not None and entry.is_file:
-                rotated.append(generation)
-        rotated.sort()
-        if rotated:
-            return rotated, rotated[-1] + 1
-        # A rotated file goes only after the sidecar has left its generation.
-        named = [place.generation for place in hints if place is not None]
-        return [], max((number for number in named if 1 <= number <= GENERATION_MAX), default=1)
-
     def _path(self, generation: int) -> str:
         name = ACTIVE_NAME if generation == self._active else rotated_name(generation)
         return f"{self._folder}/{name}"
+
+    @contextlib.contextmanager
+    def _opened(self, generation: int) -> Iterator[File | None]:
+        if self._disk.stat(self._path(generation)) is None:
+            yield None
+            return
+        with contextlib.closing(self._disk.open(self._path(generation))) as file:
+            yield file
 
     def __iter__(self) -> Iterator[tuple[EncodedBundle, Place]]:
         """Give each bundle above ``covered_seq`` with the place behind it.
@@ -217,9 +211,9 @@ class Replay:
         place, frame = self._given
         return StoredBundle(frame.wal_seq, *place, len(frame.body), frame.checksum)
 
-    def where(self, place: Place) -> tuple[str, int]:
-        """Give the file and the offset in it of a place of the log."""
-        return self._path(place.generation), place.offset
+    def where(self, place: Place) -> tuple[str, Place]:
+        """Give the file of a place of the log, and the place."""
+        return self._path(place.generation), place
 
     @property
     def total_bytes(self) -> int:

@@ -7,9 +7,10 @@ whether all before it can be in segments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from quiver.disk import Disk
+from quiver.disk import File
 from quiver.wal.format import BUNDLE, CHECKPOINT, HEADER_BYTES, Place
 from quiver.wal.reader import begin_of, first_entry
 
@@ -19,9 +20,9 @@ __all__ = ["Start"]
 class Start(NamedTuple):
     """The files of a log in order, and what is known about them."""
 
-    disk: Disk
     generations: Sequence[int]
-    path: Callable[[int], str]
+    open: Callable[[int], AbstractContextManager[File | None]]
+    """Gives the file of a generation, for as long as it is looked at; None if it is gone."""
     covered: int | None
     """The highest sequence that segments hold; None if there are none."""
     limit: int
@@ -43,27 +44,17 @@ class Start(NamedTuple):
                 return place
         return Place(0, HEADER_BYTES)
 
-    def _is_there(self, place: Place) -> bool:
-        is_known = place.generation in self.generations
-        return is_known and self.disk.stat(self.path(place.generation)) is not None
-
     def _ends_a_hole(self, place: Place) -> bool:
-        if not self._is_there(place):
+        if place.generation not in self.generations:
             return False
-        file = self.disk.open(self.path(place.generation))
-        try:
-            return begin_of(file, place.generation, place) == place.offset
-        finally:
-            file.close()
+        with self.open(place.generation) as file:
+            return file is not None and begin_of(file, place.generation, place) == place.offset
 
     def _is_covered_before(self, place: Place) -> bool:
-        if self.covered is None or not self._is_there(place):
+        if self.covered is None or place.generation not in self.generations:
             return False
-        file = self.disk.open(self.path(place.generation))
-        try:
-            frame = first_entry(file, place.offset, self.limit)
-        finally:
-            file.close()
+        with self.open(place.generation) as file:
+            frame = None if file is None else first_entry(file, place.offset, self.limit)
         if frame is None or frame.entry_type not in (BUNDLE, CHECKPOINT):
             return False
         last_before = frame.wal_seq - (frame.entry_type == BUNDLE)

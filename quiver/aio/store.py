@@ -22,8 +22,9 @@ class AsyncStore:
     """An open store, used from event loops; ``store`` is the same one for plain threads.
 
     Everything awaited here is done by the store's worker, in the order asked for, so a long
-    ``finalize`` holds up what is asked for behind it, though never an event loop. What is cancelled
-    before its turn is not done; what has begun is done to its end.
+    ``finalize`` holds up what is asked for behind it, though never an event loop; segments that are
+    written because they are full or old hold up nothing. What is cancelled before its turn is not
+    done; what has begun is done to its end.
     """
 
     def __init__(self, store: Store) -> None:

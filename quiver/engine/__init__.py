@@ -6,7 +6,9 @@
 ``recovery``      open one, whatever way the last writer ended
 ``rebuild``       segments whose end is damaged, from the log
 ``stored``        recovered bundles, read again before they become a segment
-``ingest``        append and finalize
+``ingest``        append
+``sealed``        finalize: seal what is open, write it without the lock, register it
+``scribe``        the thread that writes what an append has filled
 ``commit``        one sync for many: who leads, who follows, who is told
 ``delivery``      claim, ack, nack, defer
 ``outcomes``      ack.log to and from the registry
@@ -16,6 +18,8 @@
 ``mending``       one damaged segment
 ``restore``       quiver.json
 ``migration``     another slot table
+``inventory``     what a folder of the Rust Quiver holds
+``takeover``      all of that, in a new store
 ``worker``        the thread that ticks
 ================  =====================================================================
 """

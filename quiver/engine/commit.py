@@ -14,6 +14,8 @@ here and let the store's worker lead.
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -24,7 +26,7 @@ from quiver.wal import Place
 if TYPE_CHECKING:
     from quiver.engine.core import Core
 
-__all__ = ["GroupCommit", "Ticket", "Waiter"]
+__all__ = ["GroupCommit", "Ticket", "Waiter", "settling"]
 
 _NO_SEGMENT = 1 << 64
 """More than any wal_seq: no segment ever holds it."""
@@ -181,3 +183,14 @@ class GroupCommit:
         except ClosedError as error:
             return error
         return None
+
+
+def settling(commit: GroupCommit) -> Callable[[], None]:
+    """Give what settles a commit and does not keep it: a dead store is to go at once."""
+    settle = weakref.WeakMethod(commit.settle)
+
+    def listener() -> None:
+        if (act := settle()) is not None:
+            act()
+
+    return listener

@@ -1,7 +1,9 @@
 """Everything that one per-core writer holds while it is open, and the few acts they all need.
 
 The parts know nothing of each other; the functions of this room, one module per act, move data
-between them. All of them are called with ``Core.lock`` held, by one thread at a time.
+between them. All of them are called with ``Core.lock`` held, by one thread at a time. Those that
+write a segment let go of it for as long as that takes (``Core.unlocked``), and whoever called them
+has to look at everything anew.
 """
 
 from __future__ import annotations
@@ -19,15 +21,15 @@ from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, Lock
 from quiver.engine.listeners import Listeners
-from quiver.errors import DamageError, PoisonedError, QuiverError
+from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
 from quiver.retention import SegmentUse, Usage
-from quiver.segment import Catalog, OpenSegment, SegmentReader
+from quiver.segment import Catalog, OpenSegment, SegmentInfo, SegmentReader
 from quiver.subscriber import Claim, Registry
 from quiver.wal import Log, Place
 
-__all__ = ["Core", "RecoveryReport", "core_folder", "core_numbers", "covered_place"]
+__all__ = ["Core", "RecoveryReport", "Sealed", "core_folder", "core_numbers", "covered_place"]
 
 _FOLDER: Final = re.compile(r"core_(0|[1-9][0-9]{0,8})")
 
@@ -53,6 +55,21 @@ def covered_place(catalog: Catalog) -> Place | None:
     return Place(newest.wal_generation, newest.wal_offset)
 
 
+def _acquire(lock: threading.RLock) -> None:
+    """Take a lock, whatever signals strike meanwhile; the first one is raised then."""
+    struck: BaseException | None = None
+    while True:
+        try:
+            lock.acquire()
+            break
+        except BaseException as error:  # noqa: BLE001 Raised below, with the lock held.
+            struck = struck or error
+            if lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
+                break  # It struck behind the taking: once more would be once too often.
+    if struck is not None:
+        raise struck
+
+
 @dataclass(slots=True)
 class RecoveryReport:
     """What opening the store found and did."""
@@ -69,6 +86,18 @@ class RecoveryReport:
     """Damaged segments that were written anew, whole, from what the log still had of them."""
     damage: list[DamageError] = field(default_factory=list)
     """Everything damaged that was found; copies are in quarantine."""
+
+
+@dataclass(slots=True)
+class Sealed:
+    """An open segment that nobody adds to any more, until it is a file."""
+
+    content: OpenSegment
+    segment_seq: int
+    last_wal_seq: int
+    """The last number that its segment covers."""
+    end: Place
+    """The place in the WAL behind its last bundle."""
 
 
 @dataclass(slots=True)
@@ -95,6 +124,16 @@ class Core:
     """The WAL; there only once its replay is over."""
     open_end: Place = field(default=Place(0, 0))
     """The place in the WAL behind the last bundle that joined the open segment."""
+    sealed: Sealed | None = None
+    """What becomes a segment next; in memory and in the WAL until it is one."""
+    newest: SegmentInfo | None = None
+    """What became of the last that was sealed; None if nothing in it could be decoded."""
+    writer: int | None = None
+    """The thread that writes what is sealed, without the lock; None if nobody does."""
+    written: threading.Condition = field(init=False)
+    """Told each time that a writer comes to an end, one way or the other."""
+    closing: bool = False
+    """Whether nothing is taken any more: the store is being closed, or was."""
     report: RecoveryReport = field(default_factory=RecoveryReport)
     lock: threading.RLock = field(default_factory=threading.RLock)
     changed: threading.Condition = field(init=False)
@@ -104,8 +143,8 @@ class Core:
     missing_segments: set[int] = field(default_factory=set)
     forgotten: deque[Claim] = field(default_factory=deque)
     """Claims whose handles were collected without an outcome; a deque needs no lock."""
-    where_in_log: Callable[[Place], tuple[str, int]] = field(init=False)
-    """Gives the file and offset of a place; there once the replay has begun."""
+    where_in_log: Callable[[Place], tuple[str, Place]] = field(init=False)
+    """Gives the file in which a place is now, and the place there; once the replay has begun."""
     acks_unsynced: bool = False
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""
@@ -115,13 +154,20 @@ class Core:
     finalize_failure: QuiverError | None = None
 
     def __post_init__(self) -> None:
-        """Tie the condition that waiting subscribers sleep on to the lock."""
+        """Tie the conditions that others sleep on to the lock."""
         self.changed = threading.Condition(self.lock)
+        self.written = threading.Condition(self.lock)
 
     def announce(self) -> None:
         """Wake whoever waits for a bundle, for durability, or for the end of the store."""
         self.changed.notify_all()
         self.listeners.call()
+
+    @property
+    def waiting(self) -> tuple[OpenSegment, ...]:
+        """What is in no segment yet, oldest first: what is sealed, then what is open."""
+        opened = self.open_segment
+        return (opened,) if self.sealed is None else (self.sealed.content, opened)
 
     def path(self, *names: str) -> str:
         """Give the path of something in this core's folder."""
@@ -142,6 +188,23 @@ class Core:
                 f"the store stopped in the middle of a write: {self.broken!r}",
                 hint="close it and open it again: recovery finds out what survived",
             ) from self.broken
+
+    def check_open(self) -> None:
+        """Raise ClosedError if the store was closed while the lock was not held."""
+        if self.closing:
+            raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
+
+    @contextmanager
+    def unlocked(self) -> Iterator[None]:
+        """Let the other threads in while something long is done that needs none of this.
+
+        Whatever ends it, the lock is held again behind it, as its holder relies on.
+        """
+        self.lock.release()
+        try:
+            yield
+        finally:
+            _acquire(self.lock)
 
     @contextmanager
     def whole(self) -> Iterator[None]:

@@ -1,30 +1,39 @@
-"""Take a bundle: encode it, write it to the WAL, let it join the open segment; finalize when due.
+"""Take a bundle: encode it, write it to the WAL, let it join the open segment; seal that when due.
 
 The order of ``take`` is what makes an append safe: nothing is written before the bundle has passed
 every check, and it joins the open segment only after its entry is in the file. Whoever waits for
-durability does so outside the lock, so that concurrent appends share one sync.
+durability does so outside the lock, so that concurrent appends share one sync. So does whoever
+writes what was sealed.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from quiver.bundle import fingerprint, resolve_bundle
+import pyarrow as pa
+
+from quiver.bundle import fingerprint, resolve_bundle, without_metadata
 from quiver.engine.core import Core
+from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
-from quiver.engine.stored import fetch_stored
-from quiver.errors import CapacityError, InputError, QuiverError
+from quiver.errors import CapacityError, InputError
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
-from quiver.segment import OpenSegment, SegmentInfo, SegmentLabel, segment_name, write_segment
 from quiver.wal import Place, encoded_bytes
 
-__all__ = ["encode", "finalize", "take", "try_reclaim", "write_open_segment"]
+__all__ = ["Taken", "encode", "take"]
 
 _OPEN_BYTES_FACTOR = 2
-"""How many times its target the open segment may hold while writing it fails."""
+"""How many times the target of a segment may be in memory while writing one fails."""
+
+
+class Taken(NamedTuple):
+    """A bundle that was taken: its number, the place to sync up to, and if it filled a segment."""
+
+    wal_seq: int
+    place: Place
+    has_sealed: bool
 
 
 def encode(core: Core, bundle: Mapping[str, Any]) -> tuple[Payload, ...]:
@@ -34,7 +43,7 @@ def encode(core: Core, bundle: Mapping[str, Any]) -> tuple[Payload, ...]:
     """
     slots = core.manifest.slots
     payloads = []
-    for slot_id, batch in resolve_bundle(bundle, slots, core.config.limits).items():
+    for slot_id, batch in _resolve(core, bundle).items():
         payloads.append(
             Payload(
                 slot_id=slot_id,
@@ -54,138 +63,92 @@ def encode(core: Core, bundle: Mapping[str, Any]) -> tuple[Payload, ...]:
     return tuple(payloads)
 
 
-def take(core: Core, payloads: tuple[Payload, ...]) -> tuple[int, Place]:
-    """Write an encoded bundle and give its wal_seq and the place to sync up to.
+def _resolve(core: Core, bundle: Mapping[str, Any]) -> dict[int, pa.RecordBatch]:
+    batches = resolve_bundle(bundle, core.manifest.slots, core.config.limits)
+    if core.config.segment.schema_metadata == "keep":
+        return batches
+    return {slot_id: without_metadata(batch) for slot_id, batch in batches.items()}
 
-    Raises CapacityError if there is no room for it, before anything is written.
+
+def take(core: Core, payloads: tuple[Payload, ...]) -> Taken:
+    """Write an encoded bundle and let it join the open segment.
+
+    May have to wait, without the lock, for a segment to be written. Raises CapacityError if there
+    is no room for it, and ClosedError if the store is closed meanwhile; nothing is written then.
     """
     core.check()
-    with core.whole():
-        bundle = EncodedBundle(core.next_wal_seq, max(core.clock.wall_ns(), 0), payloads)
-        _check_open_segment(core)
-        make_room(core, encoded_bytes(bundle), finalize=finalize)
-        if core.config.wal.durability != "segment":
-            core.open_end = _append(core, bundle)
-        core.next_wal_seq += 1
-        core.open_segment.add(bundle, core.clock.monotonic_ns())
-        core.metrics.add("quiver.wal.appended_bundles")
-        place = core.open_end
-        due = core.open_segment.due(core.clock.monotonic_ns())
-        if due is not None and core.finalize_failure is None:
-            _try_finalize(core)
-        return bundle.wal_seq, place
+    byte_count = encoded_bytes(EncodedBundle(0, 0, payloads))
+    while True:
+        _wait_for_memory(core)
+        make_room(core, byte_count, finalize=finalize)
+        with core.whole():
+            # From here on nobody else comes in: the number is ours.
+            was_full = core.sealed is None and core.open_segment.is_full
+            if was_full:  # While another one was sealed.
+                seal(core)
+            bundle = EncodedBundle(core.next_wal_seq, max(core.clock.wall_ns(), 0), payloads)
+            if _append(core, bundle):
+                taken = _join(core, bundle)
+                return taken._replace(has_sealed=taken.has_sealed or was_full)
+        _shorten_log(core)
 
 
-def _append(core: Core, bundle: EncodedBundle) -> Place:
-    """Append to the WAL; when one of its caps is hit, finalize once to empty it, then try again."""
+def _wait_for_memory(core: Core) -> None:
+    """Wait while what came since the last seal is as much as a segment may be.
+
+    If writing what is sealed failed, bundles are taken up to twice the target, and then refused.
+    """
+    while (sealed := core.sealed) is not None:
+        opened, target = core.open_segment, core.config.segment.target_size
+        if core.writer is None and core.finalize_failure is not None:
+            payload_bytes = sealed.content.payload_bytes + opened.payload_bytes
+            is_full = payload_bytes >= _OPEN_BYTES_FACTOR * target or opened.is_at_limit
+        else:
+            is_full = opened.is_full
+        if not is_full:
+            return
+        if core.writer is None:
+            write_sealed(core)
+        else:
+            wait_for_writer(core)
+        core.check()
+        core.check_open()
+
+
+def _append(core: Core, bundle: EncodedBundle) -> bool:
+    """Append to the WAL, if there is one; False if a finalize may help against its caps."""
+    if core.config.wal.durability == "segment":
+        return True
     try:
-        place = core.log.append(bundle)
+        core.open_end = core.log.append(bundle)
     except CapacityError:
         covered_end = core.log.locate(core.covered_end)
-        if core.open_segment.bundle_count == 0 and covered_end <= core.log.truncated:
+        is_empty = not any(part.bundle_count for part in core.waiting)
+        if is_empty and covered_end <= core.log.truncated:
             core.metrics.add("quiver.wal.throttled_appends")
             raise
-        finalize(core)
-        reclaim(core)
-        place = core.log.append(bundle)
+        return False
     core.metrics.add("quiver.wal.appended_bytes", encoded_bytes(bundle))
-    return place
+    return True
 
 
-def _check_open_segment(core: Core) -> None:
-    """Refuse more while finished data piles up in memory because it cannot be written."""
-    failure = core.finalize_failure
-    most = _OPEN_BYTES_FACTOR * core.config.segment.target_size
-    if failure is not None and core.open_segment.payload_bytes >= most:
-        finalize(core)
-
-
-def _try_finalize(core: Core) -> None:
-    """Finalize because a threshold says so. A failure is kept, not raised.
-
-    The append that crossed the threshold was taken, so it must not fail; the next tick or
-    ``finalize`` tries again, and past twice the target size so does each append, and raises. Sooner
-    it does not: encoding the whole segment again for each bundle would take all the time there is.
-    """
-    try:
-        finalize(core)
-    except QuiverError as error:
-        if core.broken is not None:
-            raise
-        core.finalize_failure = copy.copy(error)  # Without the frames, which hold the segment.
-
-
-def finalize(core: Core) -> SegmentInfo | None:
-    """Write the open segment as a file and tell subscribers; None if it holds nothing.
-
-    When this returns the file and its name survive a power cut. If writing fails everything stays
-    as it was, in memory and in the WAL, and may be tried again.
-    """
-    core.check()
-    if core.open_segment.bundle_count == 0:
-        return None
+def _shorten_log(core: Core) -> None:
+    """Bring the first part of what the log is needed for into a segment, and give it back."""
+    sealed = core.sealed
+    finalize_up_to(core, core.next_wal_seq - 1 if sealed is None else sealed.last_wal_seq)
+    core.check_open()
     with core.whole():
-        info = write_open_segment(core)
-        try_reclaim(core)
-        return info
-
-
-def try_reclaim(core: Core) -> None:
-    """Give back what segments hold of the WAL; if the disk refuses, a later tick does it."""
-    try:
         reclaim(core)
-    except QuiverError:
-        core.metrics.add("quiver.wal.reclaim_failures")
-        core.check()
 
 
-def write_open_segment(core: Core) -> SegmentInfo | None:
-    """Write the open segment as a file and register it; the WAL is left alone.
-
-    None if all that was in it was recovered and cannot be decoded; it is in quarantine then.
-    """
-    last_seq = core.open_segment.bundles[-1].wal_seq
-    if core.open_segment.stored_count:
-        fetch_stored(core)
-        if core.open_segment.bundle_count == 0:
-            _cover(core, last_seq)
-            core.finalize_failure = None
-            return None
-    label = SegmentLabel(
-        segment_seq=core.next_segment_seq,
-        store_id=core.manifest.store_id,
-        core=core.number,
-        slots=core.manifest.slots,
-        wal_generation=core.open_end.generation,
-        wal_offset=core.open_end.offset,
-    )
-    folder = core.path("segments")
-    try:
-        info = write_segment(core.disk, folder, core.open_segment.encoded(), label=label)
-    except QuiverError as error:
-        core.metrics.add("quiver.segment.finalize_failures")
-        if core.disk.stat(f"{folder}/{segment_name(label.segment_seq)}") is not None:
-            # Named but perhaps not durable: only a recovery can tell which.
-            core.fault = error
-        raise
-    _register(core, info, last_seq)
-    return info
-
-
-def _cover(core: Core, last_seq: int) -> None:
-    """Note that nothing of the open segment is needed in the WAL any more."""
-    # Numbers that are used up and in no bundle are those of entries that recovery set aside.
-    core.covered_wal_seq = max(last_seq, core.next_wal_seq - 1)
-    core.covered_end = core.open_end
-
-
-def _register(core: Core, info: SegmentInfo, last_seq: int) -> None:
-    """Make a durable segment part of the store; it covers the log up to ``last_seq``."""
-    core.catalog.add(info)
-    core.registry.add_segment(info.segment_seq, info.bundle_count)
-    core.next_segment_seq = info.segment_seq + 1
-    _cover(core, last_seq)
-    core.open_segment = OpenSegment(core.config.segment)
-    core.finalize_failure = None
-    core.metrics.add("quiver.segment.finalized_segments")
-    core.announce()
+def _join(core: Core, bundle: EncodedBundle) -> Taken:
+    """Let a bundle that is in the WAL join the open segment, and seal that if it is due."""
+    now = core.clock.monotonic_ns()
+    core.next_wal_seq += 1
+    core.open_segment.add(bundle, now)
+    core.metrics.add("quiver.wal.appended_bundles")
+    place = core.open_end
+    has_sealed = core.sealed is None and core.open_segment.due(now) is not None
+    if has_sealed:
+        seal(core)
+    return Taken(bundle.wal_seq, place, has_sealed)

@@ -10,25 +10,50 @@ from collections.abc import Callable
 
 from quiver.engine.core import Core
 from quiver.engine.delivery import release_forgotten
-from quiver.engine.ingest import finalize
 from quiver.engine.outcomes import checkpoint
+from quiver.engine.sealed import finalize, seal, wait_for_writer
 from quiver.engine.space import evict, reclaim, sync_acks
-from quiver.errors import QuiverError
+from quiver.errors import ClosedError, QuiverError
 
-__all__ = ["let_go", "shut", "tick"]
+__all__ = ["finalize_if_due", "let_go", "seal_if_due", "shut", "tick"]
 
 
-def tick(core: Core) -> int:
+def finalize_if_due(core: Core) -> None:
+    """Finalize by age, or because it failed before; not while somebody writes a segment anyway."""
+    if core.writer is None and (core.sealed is not None or _is_due(core)):
+        finalize(core)
+
+
+def seal_if_due(core: Core) -> bool:
+    """Seal by age, and say whether there is something for a writer to do."""
+    if core.sealed is None and _is_due(core):
+        seal(core)
+    return core.sealed is not None and core.writer is None
+
+
+def _is_due(core: Core) -> bool:
+    return core.open_segment.due(core.clock.monotonic_ns()) is not None
+
+
+def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) -> int:
     """Sync acks, delete what everybody has, finalize by age; give how many segments were deleted.
 
-    Raises the first error after all steps were tried.
+    Raises the first error after all steps were tried, and ClosedError if ``finalize`` let go of the
+    lock and somebody closed the store.
     """
     core.check()
     release_forgotten(core)
-    before = len(core.catalog)
-    written = core.next_segment_seq
-    _each(core, sync_acks, evict, _finalize_if_due, reclaim, _checkpoint_if_large)
-    return before + core.next_segment_seq - written - len(core.catalog)
+    deleted = 0
+
+    def delete(core: Core) -> None:
+        nonlocal deleted
+        deleted = evict(core)
+
+    def check_open(core: Core) -> None:
+        core.check_open()
+
+    _each(core, sync_acks, delete, finalize, check_open, reclaim, _checkpoint_if_large)
+    return deleted
 
 
 def _sync_log(core: Core) -> None:
@@ -36,12 +61,33 @@ def _sync_log(core: Core) -> None:
 
 
 def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
-    """Bring everything to rest and let go of it; lets go also when the disk refuses."""
+    """Bring everything to rest and let go of it; lets go also when the disk refuses.
+
+    Whoever is writing a segment is waited for, in a store that gave up as well: the folder is not
+    free before. Raises PoisonedError if a store that gave up holds bundles that may be nowhere
+    else: nobody may have been told, since a segment is written by a thread of its own.
+    """
+    core.closing = True
+    struck: BaseException | None = None
     try:
         if core.broken is None:
-            _each(core, sync_acks, evict, finalize, reclaim, sync_log)
+            # What was acked while the segment was written is synced too.
+            _each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)
     finally:
+        while core.writer is not None:
+            try:
+                wait_for_writer(core)
+            except BaseException as error:  # noqa: BLE001 Raised below, when the folder is free.
+                struck = struck or error
         let_go(core)
+    if struck is not None:
+        raise struck
+    if core.config.wal.durability != "sync" and any(part.bundle_count for part in core.waiting):
+        core.check()
+
+
+def _finalize_to_close(core: Core) -> None:
+    finalize(core, as_closer=True)
 
 
 def let_go(core: Core) -> None:
@@ -54,7 +100,7 @@ def let_go(core: Core) -> None:
 
 
 def _each(core: Core, *steps: Callable[[Core], object]) -> None:
-    """Take every step, as long as the store is not poisoned, and raise the first error at last."""
+    """Take every step, as long as the store is there, and raise the first error at last."""
     first: QuiverError | None = None
     with core.whole():
         for step in steps:
@@ -62,19 +108,13 @@ def _each(core: Core, *steps: Callable[[Core], object]) -> None:
                 step(core)
             except QuiverError as error:
                 first = first or error
-                if core.broken is not None:
+                if isinstance(error, ClosedError) or core.broken is not None:
                     break
     try:
         if first is not None:
             raise first
     finally:
         first = None  # Its frames know it: a circle that would hold what they hold.
-
-
-def _finalize_if_due(core: Core) -> None:
-    due = core.open_segment.due(core.clock.monotonic_ns())
-    if due is not None or core.finalize_failure is not None:
-        finalize(core)
 
 
 def _checkpoint_if_large(core: Core) -> None:

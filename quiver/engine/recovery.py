@@ -11,7 +11,6 @@ changed because of it.
 
 from __future__ import annotations
 
-import copy
 import posixpath
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ from quiver.clock import Clock
 from quiver.config import HARD_LIMITS, Config
 from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
-from quiver.engine.ingest import try_reclaim, write_open_segment
 from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.rebuild import rebuild_segments
+from quiver.engine.sealed import seal, try_reclaim, write_sealed
 from quiver.engine.stored import check_readable
 from quiver.errors import CapacityError, DamagedEntry, InputError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
@@ -203,13 +202,14 @@ def _load_catalog(
 ) -> tuple[Catalog, dict[int, str]]:
     """List the segments, and those whose end is damaged: number and path, a copy in quarantine."""
     segments = f"{folder}/segments"
-    for entry in disk.list_dir(segments):
+    listing = disk.list_dir(segments)
+    for entry in listing:
         if (
             is_temporary(entry.name)
             and parse_segment_name(entry.name[: -len(TEMPORARY)]) is not None
         ):
             disk.unlink(f"{segments}/{entry.name}")
-    catalog, damaged = Catalog.load(disk, segments)
+    catalog, damaged = Catalog.load(disk, segments, listing=listing)
     if strict and damaged:
         raise damaged[0][1]
     for path, error in damaged:
@@ -280,7 +280,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
     core.metrics.add("quiver.damage.found", len(core.report.damage))
     # What the log has is in the open segment, or covered, or set aside with its numbers used up.
     core.open_end = core.log.end
-    if core.open_segment.bundle_count == 0:
+    if not any(part.bundle_count for part in core.waiting):
         core.covered_wal_seq = replay.last_seq
         core.covered_end = core.log.end
     try_reclaim(core)
@@ -291,8 +291,8 @@ def _finalize(core: Core) -> None:
 
     A store must open on a full disk: its subscribers are the ones who can empty it.
     """
+    seal(core)
     try:
-        write_open_segment(core)
-    except CapacityError as error:
+        write_sealed(core)
+    except CapacityError:
         core.check()
-        core.finalize_failure = copy.copy(error)  # Without the frames, which hold the segment.

@@ -17,11 +17,11 @@ from quiver.config import Config, RecoveryConfig
 from quiver.disk import Disk, HeldDisk
 from quiver.engine import maintenance
 from quiver.engine.core import Core, core_folder, core_numbers
-from quiver.engine.ingest import finalize
 from quiver.engine.mending import mend_segments
 from quiver.engine.migration import settle
 from quiver.engine.recovery import Watch, open_core
 from quiver.engine.restore import restore_manifest
+from quiver.engine.sealed import finalize
 from quiver.engine.space import delete_segments, reclaim, sync_acks, write_off_segment
 from quiver.errors import DamageError
 from quiver.manifest import StoreManifest

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
 from quiver.config import Durability
-from quiver.engine import delivery, ingest, maintenance
-from quiver.engine.commit import GroupCommit, Ticket
+from quiver.engine import delivery, ingest, maintenance, sealed
+from quiver.engine.commit import GroupCommit, Ticket, settling
 from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.receipt import Receipt
+from quiver.engine.scribe import Scribe
 from quiver.engine.subscription import Subscription
 from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
@@ -45,17 +45,6 @@ class StoreInfo:
     acks_bytes: int
 
 
-def _settling(commit: GroupCommit) -> Callable[[], None]:
-    """Give what settles a commit and does not keep it: a dead store is to go at once."""
-    settle = weakref.WeakMethod(commit.settle)
-
-    def listener() -> None:
-        if (act := settle()) is not None:
-            act()
-
-    return listener
-
-
 class Store:
     """An open store. Made by ``quiver.open``; safe to use from several threads of one process.
 
@@ -70,14 +59,16 @@ class Store:
         self._owner = os.getpid()
         self._closed = False
         self._commit = GroupCommit(core)
-        core.listeners.add(_settling(self._commit))
+        core.listeners.add(settling(self._commit))
         self._worker: Worker | None = None
+        self._scribe: Scribe | None = None
         if worker:
             self.employ(Worker())
 
     def employ(self, worker: Worker) -> None:
         """Let a worker keep up this store; ``quiver.open`` and the asyncio face see to it."""
         self._worker = worker
+        self._scribe = Scribe(self._core)
         worker.serve(self, self._core.clock)
 
     # append ------------------------------------------------------------------------------------
@@ -101,9 +92,11 @@ class Store:
         payloads = ingest.encode(core, bundle)
         with core.lock:
             self.check_usable()
-            wal_seq, place = ingest.take(core, payloads)
-        wal = core.config.wal
-        ticket = Ticket(wal_seq, None if wal.durability == "segment" else place)
+            taken = ingest.take(core, payloads)
+        wal_seq, wal = taken.wal_seq, core.config.wal
+        if taken.has_sealed:
+            self._write_sealed()
+        ticket = Ticket(wal_seq, None if wal.durability == "segment" else taken.place)
         if wait and wal.durability == "sync":
             self._make_durable(ticket)
         elif ticket.place is not None and self._worker is not None:
@@ -194,6 +187,13 @@ class Store:
 
     # finalize ----------------------------------------------------------------------------------
 
+    def _write_sealed(self) -> None:
+        """See to it that what is sealed becomes a file: somebody else does it, if there is one."""
+        if self._scribe is not None and self._scribe.ask():
+            return
+        with self._core.lock:
+            sealed.try_write_sealed(self._core)
+
     def finalize(self) -> SegmentInfo | None:
         """Turn the open segment into a durable file for subscribers and scans; None if it is empty.
 
@@ -202,7 +202,7 @@ class Store:
         self.check_usable()
         with self._core.lock:
             self.check_usable()  # Somebody may have closed it while this waited for the lock.
-            return ingest.finalize(self._core)
+            return sealed.finalize(self._core)
 
     # subscribe ---------------------------------------------------------------------------------
 
@@ -230,16 +230,27 @@ class Store:
     def maintain(self) -> int:
         """Do one tick: sync what waits, finalize what is old, delete what everybody has.
 
-        Gives the number of segments deleted. The store's own worker calls it too, unless it was
+        Gives the number of segments deleted. The store's own worker sees to the same, unless it was
         opened with ``worker=False``.
         """
+        return self._tick(maintenance.finalize_if_due)
+
+    def tick(self) -> None:
+        """Do the same, but leave the writing of a segment to who does that; the worker calls it."""
+        self._tick(self._hand_over)
+
+    def _hand_over(self, core: Core) -> None:
+        if maintenance.seal_if_due(core) and not (self._scribe and self._scribe.ask()):
+            maintenance.finalize_if_due(core)
+
+    def _tick(self, finalize: Callable[[Core], object]) -> int:
         self.check_usable()
         # Outside the lock: appends go on while the log syncs.
         self._commit.sync_all()
         self._commit.settle()
         with self._core.lock:
             self.check_usable()
-            return maintenance.tick(self._core)
+            return maintenance.tick(self._core, finalize=finalize)
 
     # close -------------------------------------------------------------------------------------
 
@@ -251,8 +262,11 @@ class Store:
         """
         if self._closed or self.inherited:
             return
+        sealed.refuse_writer(self._core)
         if self._worker is not None:
             self._worker.stop()
+        if self._scribe is not None:
+            self._scribe.stop()
         core = self._core
         with core.lock:
             if self.closed:
@@ -321,8 +335,10 @@ class Store:
 
     @property
     def worker_failure(self) -> Exception | None:
-        """What the worker's last tick raised, if it failed; it tries again at each tick."""
-        return self._worker.failure if self._worker is not None else None
+        """What the worker's last tick or the last segment raised; each tick tries again."""
+        if self._worker is None:
+            return None
+        return self._worker.failure or self._core.finalize_failure
 
     def metrics(self) -> Mapping[tuple[str, str], int]:
         """Counters since the store was opened, by (name, label)."""
@@ -333,6 +349,7 @@ class Store:
         self.check_usable()
         core = self._core
         with core.lock:
+            waiting = core.waiting
             return StoreInfo(
                 path=self.path,
                 store_id=core.manifest.store_id,
@@ -341,8 +358,8 @@ class Store:
                 next_wal_seq=core.next_wal_seq,
                 wal_bytes=core.log.live_bytes,
                 wal_files=core.log.file_count,
-                open_bundles=core.open_segment.bundle_count,
-                open_bytes=core.open_segment.payload_bytes,
+                open_bundles=sum(part.bundle_count for part in waiting),
+                open_bytes=sum(part.payload_bytes for part in waiting),
                 segments=len(core.catalog),
                 segment_bytes=core.catalog.segment_bytes,
                 next_segment_seq=core.next_segment_seq,

@@ -15,7 +15,7 @@ from typing import Self
 
 from quiver.config import LimitsConfig
 from quiver.disk import File, save_bytes
-from quiver.engine.core import Core
+from quiver.engine.core import Core, Sealed
 from quiver.errors import DamagedEntry, DamageError, MissingError
 from quiver.ipc import decode_stream
 from quiver.payload import EncodedBundle, StoredBundle
@@ -45,14 +45,15 @@ def check_readable(core: Core, bundle: EncodedBundle, limits: LimitsConfig) -> N
         ) from error
 
 
-def fetch_stored(core: Core) -> None:
-    """Bring the recovered bundles of the open segment into memory; damaged ones go to quarantine.
+def fetch_stored(core: Core, sealed: Sealed) -> None:
+    """Bring the recovered bundles of a sealed segment into memory; damaged ones go to quarantine.
 
-    Each of those is reported in ``core.report``, which grows by that after the opening. Raises
-    StorageError if the log cannot be read; then everything is as before.
+    Called without the lock: the log grows and rotates meanwhile. Each damaged bundle is reported in
+    ``core.report``, which grows by that after the opening. Raises StorageError if the log cannot be
+    read; then everything is as before.
     """
     limits = core.config.limits.for_reading()
-    before = core.open_segment
+    before = sealed.content
     sound = OpenSegment(core.config.segment)
     found: list[DamageError] = []
     with _LogFiles(core) as files:
@@ -68,11 +69,12 @@ def fetch_stored(core: Core) -> None:
                 found.append(error)
             else:
                 sound.add(whole, before.opened_ns or 0)
-    core.open_segment = sound
-    if found:
-        core.report.damage += found
-        core.report.replayed_bundles -= len(found)
-        core.metrics.add("quiver.damage.found", len(found))
+    with core.lock:
+        sealed.content = sound
+        if found:
+            core.report.damage += found
+            core.report.replayed_bundles -= len(found)
+            core.metrics.add("quiver.damage.found", len(found))
 
 
 class _LogFiles:
@@ -80,7 +82,7 @@ class _LogFiles:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._path = ""
+        self._generation = -1
         self._file: File | None = None
         self.last: list[bytes] = []
         """What was read last."""
@@ -94,23 +96,28 @@ class _LogFiles:
 
     def fetch(self, stored: StoredBundle) -> EncodedBundle:
         """Read a bundle; raises DamagedEntry if it is gone or not what it was, StorageError."""
-        path, offset = self._core.where_in_log(Place(stored.generation, stored.offset))
-        place = self._core.disk.locate(path)
         self.last = []
-        try:
-            body = self._open(path).read(offset + LENGTH.size, stored.length)
-        except MissingError as error:
-            text = f"bundle {stored.wal_seq} is gone with its file of the log"
-            raise DamagedEntry(text, path=place, offset=offset) from error
+        with self._core.lock:
+            # Once it is open, what becomes of its name and of the log does not matter.
+            path, (generation, offset) = self._core.where_in_log(
+                Place(stored.generation, stored.offset)
+            )
+            place = self._core.disk.locate(path)
+            try:
+                file = self._open(path, generation)
+            except MissingError as error:
+                text = f"bundle {stored.wal_seq} is gone with its file of the log"
+                raise DamagedEntry(text, path=place, offset=offset) from error
+        body = file.read(offset + LENGTH.size, stored.length)
         self.last = [body]
         try:
             return decode_stored(body, stored.checksum)
         except DamagedEntry as error:
             raise error.at(place, base=offset) from error
 
-    def _open(self, path: str) -> File:
-        if self._file is None or path != self._path:
+    def _open(self, path: str, generation: int) -> File:
+        if self._file is None or generation != self._generation:
             self.__exit__()
             self._file = None
-            self._file, self._path = self._core.disk.open(path), path
+            self._file, self._generation = self._core.disk.open(path), generation
         return self._file

@@ -111,6 +111,7 @@ class Subscription:
         """Claim the next bundle if one is ready, without a handle that could get lost."""
         self._store.check_usable()
         with self._core.lock:
+            self._core.check_open()
             if self._closed:
                 raise ClosedError(f"the subscription {self.name!r} is closed")
             return delivery.next_claim(self._core, self.name)
@@ -165,16 +166,19 @@ class _Delivery:
     def ack(self, claim: Claim) -> None:
         self._store.check_usable()
         with self._core.lock:
+            self._core.check_open()
             delivery.ack(self._core, claim)
 
     def nack(self, claim: Claim, *, retry_after_ns: int | None, reason: str) -> None:
         self._store.check_usable()
         with self._core.lock:
+            self._core.check_open()
             delivery.nack(self._core, claim, retry_after_ns, reason=reason)
 
     def defer(self, claim: Claim) -> None:
         self._store.check_usable()
         with self._core.lock:
+            self._core.check_open()
             delivery.defer(self._core, claim)
 
     def defer_later(self, claim: Claim) -> None:

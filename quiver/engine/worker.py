@@ -1,4 +1,4 @@
-"""The store's one thread: upkeep at each tick, syncs for those who cannot wait, jobs in order.
+"""The store's thread: upkeep at each tick, syncs for those who cannot wait, jobs in order.
 
 =============  ================================================================
 wakes for      and does
@@ -6,8 +6,10 @@ wakes for      and does
 a job          what was posted by then, in order (the asyncio face lives on it)
 ``hasten``     a flush, after the jobs: one sync for all of them
 ``flush_at``   the same, ``wal.flush_interval`` after the first append of a burst
-a tick         ``Store.maintain``, each quarter second
+a tick         ``Store.tick``, each quarter second
 =============  ================================================================
+
+Another one, without a store to keep up, writes segments: its jobs take too long for all of this.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class Worker:
     It may start before its store is there, so that opening can be its first job.
     """
 
-    def __init__(self) -> None:
-        """Start to wait for jobs."""
+    def __init__(self, name: str = "quiver-worker") -> None:
+        """Start to wait for jobs, in a thread of this name."""
         self.failure: Exception | None = None
         # Its lock is reentrant: a task that is collected may post what it leaves behind.
         self._turn = threading.Condition()
@@ -62,7 +64,7 @@ class Worker:
         self._tick_at: int | None = None
         self._stopping = False
         self._ended = False
-        self._thread = threading.Thread(target=self._run, name="quiver-worker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     # asked of it, from any thread ----------------------------------------------------------------
@@ -182,7 +184,7 @@ class Worker:
             return
         self._tick_at = clock.monotonic_ns() + _TICK_NS
         try:
-            store.maintain()
+            store.tick()
             self.failure = None
         except ClosedError as error:
             # Closed or poisoned: appends raise it too, there is nothing left to keep up.

@@ -88,7 +88,7 @@ def test_a_lack_of_memory_is_not_taken_for_damage(monkeypatch: pytest.MonkeyPatc
         raise pa.ArrowMemoryError("malloc of size 64 failed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("quiver.ipc._check_batch", fail)
+        patch.setattr("quiver.ipc_file.check_batch", fail)
         for _ in range(2):
             with pytest.raises(quiver.CapacityError, match="memory"):
                 store.subscribe("reader").poll()

@@ -20,8 +20,11 @@ def test_a_failed_finalize_keeps_the_bundles_and_is_tried_again() -> None:
     store.append(bundle(1))
     assert store.metrics()["quiver.segment.finalize_failures", ""] == 1
     assert not [e.name for e in disk.list_dir("core_0/segments")]
+    assert store.info().open_bundles == 2
     disk.heal()
-    assert store.finalize().bundle_count == 2
+    info = store.finalize()
+    assert (info.segment_seq, info.wal_seq_first, info.wal_seq_last) == (1, 1, 1)
+    assert store.info().open_bundles == 0
     assert numbers(store) == [0, 1]
 
 

@@ -9,7 +9,7 @@ import pytest
 from store_kit import bundle, numbers, on_memory
 
 import quiver
-from quiver.engine import ingest
+from quiver.engine import sealed
 from quiver.segment import Catalog, OpenSegment
 from quiver.subscriber import Registry
 from quiver.testing import MemoryDisk
@@ -57,7 +57,7 @@ def test_a_number_that_may_be_in_the_log_is_never_given_to_another_bundle(
     [
         (OpenSegment, "add", lambda store, _: store.append(bundle(9))),
         (MemoryFile, "sync", lambda store, _: store.append(bundle(9))),
-        (ingest, "write_segment", lambda store, _: store.finalize()),
+        (sealed, "write_segment", lambda store, _: store.finalize()),
         (Catalog, "add", lambda store, _: store.finalize()),
         (Registry, "add_segment", lambda store, _: store.finalize()),
         (MemoryDisk, "unlink", lambda store, _: store.maintain()),

@@ -110,7 +110,7 @@ def test_a_log_that_cannot_be_read_for_a_while_loses_nothing(
         patch.setattr(MemoryFile, "read", read)
         with pytest.raises(StorageError):
             store.finalize()
-        assert store._core.open_segment.stored_count == 4
+        assert store._core.waiting[0].stored_count == 4
         assert store.append(bundle(4)) == 4
     store.finalize()
     assert not store.recovery.damage

@@ -1,0 +1,204 @@
+"""From open to file: seal what is open, write it without the lock, register it.
+
+::
+
+    open segment --seal--> sealed --write--> file --register--> catalogue, registry, log given back
+      (lock)        (lock)          (no lock, one thread at a time)          (lock)
+
+Appends, claims and acks go on while a segment is written. There is at most one that is sealed, so
+that segments come in the order of their numbers and memory stays bounded: what is sealed, and what
+came since. A segment covers what was sealed, never what joined later. If writing fails it stays
+sealed, in memory and in the log, and whoever comes next tries again.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import Final
+
+from quiver.engine.core import Core, Sealed
+from quiver.engine.space import reclaim
+from quiver.engine.stored import fetch_stored
+from quiver.errors import CapacityError, QuiverError
+from quiver.segment import OpenSegment, SegmentInfo, SegmentLabel, segment_name, write_segment
+
+__all__ = [
+    "finalize",
+    "finalize_up_to",
+    "refuse_writer",
+    "seal",
+    "try_reclaim",
+    "try_write_sealed",
+    "wait_for_writer",
+    "write_sealed",
+]
+
+_LOOK_AGAIN_SECONDS: Final = 1.0
+"""An interrupt may have struck the one who was to wake us."""
+
+
+def seal(core: Core) -> None:
+    """Give what is open, which must hold something, its number, and go on with an empty one.
+
+    Only while nothing else is sealed, and inside ``Core.whole``: a bundle must not be in both.
+    """
+    last_seq = core.open_segment.bundles[-1].wal_seq
+    core.sealed = Sealed(
+        core.open_segment,
+        core.next_segment_seq,
+        # Numbers that are used up and in no bundle are those of entries that recovery set aside.
+        max(last_seq, core.next_wal_seq - 1),
+        core.open_end,
+    )
+    core.open_segment = OpenSegment(core.config.segment)
+
+
+def finalize(core: Core, *, as_closer: bool = False) -> SegmentInfo | None:
+    """Bring all that was taken so far into segments and tell subscribers.
+
+    Gives the last one, or None if there was nothing to write. When this returns the file and its
+    name survive a power cut. If writing fails everything stays, in memory and in the WAL, and may
+    be tried again. Others append meanwhile, and may close the store: then it raises ClosedError.
+    """
+    return finalize_up_to(core, core.next_wal_seq - 1, as_closer=as_closer)
+
+
+def finalize_up_to(core: Core, wal_seq: int, *, as_closer: bool = False) -> SegmentInfo | None:
+    """Do the same for all up to a number, and leave alone what need not be written for that."""
+    core.check()
+    if not any(part.bundle_count for part in core.waiting):
+        return None
+    while core.covered_wal_seq < wal_seq and any(part.bundle_count for part in core.waiting):
+        core.check()
+        if not as_closer:
+            core.check_open()
+        if core.sealed is None:
+            with core.whole():
+                seal(core)
+        if core.writer is None:
+            write_sealed(core)
+        else:
+            wait_for_writer(core)
+    return core.newest
+
+
+def wait_for_writer(core: Core) -> None:
+    """Wait until the writer has ended, or for a while; CapacityError if it is this very thread."""
+    refuse_writer(core)
+    core.written.wait(_LOOK_AGAIN_SECONDS)
+
+
+def refuse_writer(core: Core) -> None:
+    """Raise CapacityError in a thread that is writing a segment further up: it would wait for ever.
+
+    That is one whose signal handler, or whose disk, calls the store.
+    """
+    if core.writer == threading.get_ident():
+        raise CapacityError(
+            "this thread is in the middle of writing a segment",
+            hint="this call comes out of that, as a signal handler's does: repeat it afterwards",
+        )
+
+
+def try_write_sealed(core: Core) -> None:
+    """Write what is sealed, if anything is and nobody is at it. A failure is kept, not raised.
+
+    The append that crossed the threshold was taken, so it must not fail; the next tick or
+    ``finalize`` tries again, and past twice the target size so does each append, and raises. Sooner
+    it does not: encoding the whole segment again for each bundle would take all the time there is.
+    """
+    if core.sealed is None or core.writer is not None or core.broken is not None:
+        return
+    if core.closing:  # Who closes finalizes; behind that the folder may be another writer's.
+        return
+    try:
+        write_sealed(core)
+    except QuiverError:
+        if core.broken is not None:
+            raise
+
+
+def write_sealed(core: Core) -> None:
+    """Write what is sealed as a file, register it, and give its part of the log back.
+
+    The lock is not held while the file is written. Nobody else may be at it.
+    """
+    sealed = core.sealed
+    if sealed is None:
+        return
+    core.writer = threading.get_ident()
+    try:
+        with core.whole():
+            with core.unlocked():
+                info = _write(core, sealed)
+            # A sync that failed meanwhile may have been told to somebody else.
+            core.check()
+            _register(core, sealed, info)
+            if hasattr(core, "log"):  # Not while it is replayed.
+                try_reclaim(core)
+    except QuiverError as error:
+        core.finalize_failure = copy.copy(error)  # Without the frames, which hold the segment.
+        raise
+    finally:
+        core.writer = None
+        core.written.notify_all()
+
+
+def try_reclaim(core: Core) -> None:
+    """Give back what segments hold of the WAL; if the disk refuses, a later tick does it."""
+    try:
+        reclaim(core)
+    except QuiverError:
+        core.metrics.add("quiver.wal.reclaim_failures")
+        core.check()
+
+
+def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
+    """Write the file, without the lock.
+
+    None if all that was sealed was recovered and cannot be decoded; it is in quarantine then.
+    """
+    if sealed.content.stored_count:
+        fetch_stored(core, sealed)
+        if sealed.content.bundle_count == 0:
+            return None
+    label = SegmentLabel(
+        segment_seq=sealed.segment_seq,
+        store_id=core.manifest.store_id,
+        core=core.number,
+        slots=core.manifest.slots,
+        wal_generation=sealed.end.generation,
+        wal_offset=sealed.end.offset,
+    )
+    folder = core.path("segments")
+    try:
+        return write_segment(
+            core.disk,
+            folder,
+            sealed.content.encoded(),
+            label=label,
+            config=core.config.segment,
+            trusted=True,
+        )
+    except QuiverError as error:
+        core.metrics.add("quiver.segment.finalize_failures")
+        if core.disk.stat(f"{folder}/{segment_name(label.segment_seq)}") is not None:
+            # Named but perhaps not durable: only a recovery can tell which.
+            core.fault = error
+        raise
+
+
+def _register(core: Core, sealed: Sealed, info: SegmentInfo | None) -> None:
+    """Make a durable segment part of the store, and let go of what is in it."""
+    if info is not None:
+        core.catalog.add(info)
+        core.registry.add_segment(info.segment_seq, info.bundle_count)
+        core.next_segment_seq = info.segment_seq + 1
+        core.metrics.add("quiver.segment.finalized_segments")
+    core.covered_wal_seq = sealed.last_wal_seq
+    core.covered_end = sealed.end
+    core.newest = info
+    core.sealed = None
+    core.finalize_failure = None
+    core.announce()

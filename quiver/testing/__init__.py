@@ -10,12 +10,16 @@
 ``campaign``          lead lives, enumerate crashes, judge them; ``runner`` on many processes
 ``shrink``            make a crash that breaks a promise as plain as it can be
 ``rehearsal``         a Quiver store driven step by step; ``lives`` of it, by hand and by lot
+``meanwhile``         lets other things happen in the middle of writing a segment
 ``oracle``            what a crash may not do to a Quiver store
 ``real``              power cuts of real file systems, and kills of real processes
 ``arrow_mutants``     Arrow bytes made wrong by somebody who knows how they are built
 ``arrow_zoo``         sound Arrow streams and files of many types, to begin with
 ``children``          run inputs in forked children with limits, and count how they end
 ``strategies``        Hypothesis strategies for schemas, batches and bundles (needs hypothesis)
+``drawn_types``       those for types: everything that Arrow's format can keep
+``drawn_values``      those for arrays, from buffers, with odd things under nulls
+``same``              whether two batches are the same, bit by bit
 ====================  ============================================================================
 
 ``CRASHTEST.md`` shows how to aim the harness at another store. Nothing in the package imports this

@@ -39,6 +39,8 @@ _SECTIONS: Final[tuple[tuple[str, tuple[Mapping[str, Any], ...]], ...]] = (
 
 _EVENTS: Final = 16
 """Events of a life by lot."""
+_MOMENTS: Final = 12
+"""In which something else may be done while a segment of two slots is written, or more."""
 
 
 def append_and_finalize(life: Rehearsal) -> None:
@@ -155,6 +157,89 @@ def go_on_after_refusals(life: Rehearsal) -> None:
         life.survive(step)
 
 
+def append_meanwhile(life: Rehearsal) -> None:
+    """At each moment of writing a segment, one bundle more."""
+    life.append(3)
+    with life.meanwhile(lambda _: life.append(1)):
+        life.finalize()
+    life.append(1)
+    life.finalize()
+    life.append(1)
+
+
+def append_at_each_moment(life: Rehearsal) -> None:
+    """One segment for each moment of writing one, and two bundles in it."""
+    for chosen in range(_MOMENTS):
+        life.append(1)
+        with life.meanwhile(_at(chosen, lambda: life.append(2))):
+            life.finalize()
+
+
+def all_meanwhile(life: Rehearsal) -> None:
+    """All that a store can do, in turn, while segments are written; then the same shifted."""
+    life.register("a", "b")
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: life.append(1, wait=False),
+        lambda: life.take("a", 1),
+        life.maintain,
+        lambda: life.append(1),
+        life.finalize,
+        lambda: life.take("b", 1, nack=True),
+        life.flush,
+        lambda: life.take("b", 2),
+    )
+    for shift in (0, 3, 5):
+        life.survive(lambda: life.append(2))
+        with life.meanwhile(lambda moment, shift=shift: steps[(moment + shift) % len(steps)]()):  # type: ignore[misc]
+            life.survive(life.finalize)
+        life.clock.step("1m")
+    life.survive(life.maintain)
+    life.survive(life.close)
+    if life.store.closed:
+        life.open()
+    life.survive(lambda: life.append(1))
+
+
+def fill_segments(life: Rehearsal) -> None:
+    """Segments that are written because they are full, and more that comes meanwhile."""
+    life.register("a")
+    for moments in (3, 2):
+        with life.meanwhile(_every(moments, lambda: life.append(1))):
+            life.survive(lambda: life.append(4))
+        life.survive(lambda: life.take("a", 2))
+        life.survive(life.maintain)
+    with life.meanwhile(_every(4, lambda: life.append(1, wait=False))):
+        life.survive(lambda: life.append(3, wait=False))
+        life.survive(life.close)
+
+
+def refused_segments(life: Rehearsal) -> None:
+    """Segments that cannot be written at first, and more that comes before they can."""
+    life.append(2)
+    with life.refusing(1):
+        life.survive(life.finalize)
+    life.append(2)
+    with life.refusing(0):
+        life.survive(life.maintain)
+    life.survive(life.finalize)
+    life.append(1, wait=False)
+    with life.refusing(2):
+        life.survive(life.finalize)
+    life.survive(lambda: life.append(2, wait=False))
+    life.survive(life.close)
+    if life.store.closed:
+        life.open()
+    life.survive(lambda: life.append(1))
+
+
+def _at(chosen: int, act: Callable[[], None]) -> Callable[[int], None]:
+    return lambda moment: act() if moment == chosen else None
+
+
+def _every(count: int, act: Callable[[], None]) -> Callable[[int], None]:
+    return lambda moment: act() if moment % count == 0 else None
+
+
 def begin(life: Rehearsal) -> None:
     life.append()
 
@@ -170,8 +255,16 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "go on after refusals": go_on_after_refusals,
     "begin": begin,
     "without holes": go_on_after_refusals,
+    "append meanwhile": append_meanwhile,
+    "append at each moment": append_at_each_moment,
+    "all meanwhile": all_meanwhile,
+    "fill segments": fill_segments,
+    "refused segments": refused_segments,
+    "refused without a log": refused_segments,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
+    "fill segments": {**TINY, "segment": {"target_size": 1500}},
     "without holes": {**TINY, "wal": {**TINY["wal"], "rotate_size": 100_000, "reclaim": "copy"}},
 }
 
@@ -205,18 +298,15 @@ def _event(life: Rehearsal, subscribers: list[str], lot: random.Random) -> Calla
     def someone() -> str:
         return lot.choice(subscribers)
 
-    events: list[Callable[[], None]] = [
+    calm: list[Callable[[], None]] = [
         lambda: life.append(lot.randint(1, 4)),
         lambda: life.append(lot.randint(1, 4)),
         lambda: life.append(lot.randint(1, 5), wait=False),
         life.flush,
         life.finalize,
-        life.finalize,
-        lambda: _reopen(life),
-        lambda: _kill(life),
     ]
     if subscribers:
-        events += [
+        calm += [
             lambda: life.register(someone()),
             lambda: life.take(someone(), lot.randint(1, 5)),
             lambda: life.take(someone()),
@@ -224,7 +314,21 @@ def _event(life: Rehearsal, subscribers: list[str], lot: random.Random) -> Calla
             lambda: life.clock.step("1m"),
             life.maintain,
         ]
+    amid = _at(lot.randrange(_MOMENTS), lot.choice(calm))
+    events = [
+        *calm,
+        lambda: _finalize_amid(life, amid),
+        lambda: _finalize_amid(life, amid),
+        lambda: _reopen(life),
+        lambda: _kill(life),
+    ]
     return lot.choice(events)
+
+
+def _finalize_amid(life: Rehearsal, event: Callable[[int], None]) -> None:
+    """Finalize, and let something else happen at some moment of that."""
+    with life.meanwhile(event):
+        life.finalize()
 
 
 def _reopen(life: Rehearsal) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ from quiver.engine import open as open_store
 from quiver.errors import QuiverError
 from quiver.manifest import StoreManifest
 from quiver.testing.manual_clock import ManualClock
+from quiver.testing.meanwhile import BusyStage
 from quiver.testing.subject import Loss, Stage
 
 __all__ = ["SLOTS", "Rehearsal", "bundle_of"]
@@ -70,9 +71,11 @@ class Rehearsal:
     unsettled: dict[str, list[int]] = field(default_factory=dict)
     """Bundles of each subscriber whose ack was taken and may still be lost."""
     store: Store = field(init=False)
+    busy: BusyStage = field(init=False)
 
     def __post_init__(self) -> None:
         """Open the store."""
+        self.busy = BusyStage(self.stage)
         self.open()
 
     def open(self) -> None:
@@ -85,7 +88,7 @@ class Rehearsal:
                 "stage",
                 slots=list(SLOTS),
                 config=self.config,
-                disk=self.stage,
+                disk=cast("Stage", self.busy),
                 clock=self.clock,
                 worker=False,
             )
@@ -121,13 +124,13 @@ class Rehearsal:
         for _ in range(count):
             number = self.sent
             self.stage.mark("sent", number=number)
+            self.sent = number + 1
             if wait and number % 2:
                 self.store.append(bundle_of(number))
             else:
                 receipt = self.store.append(bundle_of(number), wait=False)
                 if wait:
                     receipt.wait()
-            self.sent = number + 1
             if wait and self.store.info().durability == "sync":
                 self._acknowledge()
 
@@ -137,11 +140,41 @@ class Rehearsal:
         self._acknowledge()
 
     def finalize(self) -> None:
-        """Finalize, and note the segment's number."""
+        """Finalize, and note the segment's number; what is sent meanwhile is not in it."""
+        sent = self.sent
         info = self.store.finalize()
         if info is not None:
             self.stage.mark("finalized", segment_seq=info.segment_seq)
-            self._acknowledge()
+            self._acknowledge(sent)
+
+    @contextmanager
+    def meanwhile(self, act: Callable[[int], None]) -> Iterator[None]:
+        """Do something at each moment in which a segment is written inside; it may be refused."""
+
+        def survive(moment: int) -> None:
+            try:
+                # Before the bundle that is just being appended is taken, no other may be.
+                if self.store.info().next_wal_seq == self.sent:
+                    act(moment)
+            except QuiverError:
+                # A store that gave up is opened again by whoever wanted the segment.
+                if not self.store.closed and self.store._core.broken is None:
+                    self.sent = self.store.info().next_wal_seq
+
+        self.busy.meanwhile = survive
+        try:
+            yield
+        finally:
+            self.busy.meanwhile = None
+
+    @contextmanager
+    def refusing(self, moment: int) -> Iterator[None]:
+        """Let the disk refuse to go on with the next segment at this moment, before its sync."""
+        self.busy.refused = moment
+        try:
+            yield
+        finally:
+            self.busy.refused = None
 
     def take(self, subscriber: str, count: int = 1_000_000, *, nack: bool = False) -> None:
         """Take and resolve bundles as a subscriber, and note each ack."""
@@ -188,10 +221,11 @@ class Rehearsal:
                 self.open()
             self.sent = self.store.info().next_wal_seq
 
-    def _acknowledge(self) -> None:
-        if self.durable < self.sent:
-            self.durable = self.sent
-            self.stage.mark("acknowledged", number=self.sent - 1)
+    def _acknowledge(self, sent: int | None = None) -> None:
+        sent = self.sent if sent is None else sent
+        if self.durable < sent:
+            self.durable = sent
+            self.stage.mark("acknowledged", number=sent - 1)
 
     def _settle(self) -> None:
         for subscriber, numbers in self.unsettled.items():

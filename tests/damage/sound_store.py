@@ -116,7 +116,9 @@ class SoundStore:
                 start = getattr(footer, f"{table}_offset")
                 yield Region(table, start, start + getattr(footer, f"{table}_length"), everything)
             end = reader.info.file_bytes
-            start = footer.manifest_offset + footer.manifest_length
+            extra = footer.extension
+            start = extra.index_offset + extra.index_length
+            yield Region("index", extra.index_offset, start, everything)
             yield Region("footer", start, end - TRAILER_BYTES, everything)
             yield Region("footer length", end - TRAILER_BYTES, end - 12, everything)
             yield Region("magic", end - 12, end - 4, everything)

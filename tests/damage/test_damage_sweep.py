@@ -31,7 +31,9 @@ UNTOLD = {
     ("rotated log", "entry"): "a segment holds the entry, so recovery starts behind it",
     ("segment", "padding"): "zeros between two streams: nobody reads them",
     ("segment", "checksum of the file"): "what is read has checksums of its own",
+    ("segment", "index"): "who reads whole streams does without it",
     ("newest segment", "padding"): "zeros between two streams: nobody reads them",
+    ("newest segment", "index"): "who reads whole streams does without it",
     ("newest segment", "checksum of the file"): "what is read has checksums of its own",
 }
 """Regions in which a wrong byte may pass an opening and all reading, and why that is harmless."""
@@ -145,7 +147,7 @@ def nothing(*args: object, **named: object) -> None:
         ("active log", "quiver.wal.format.crc32c", ANYTHING, "bundle"),
         ("active log", "quiver.wal.replay.copy_range", nothing, "not in quarantine"),
         ("active log", "quiver.wal.reader._next_entry", lambda d, *_: d.size, "never gets"),
-        ("segment", "quiver.segment.reader._check_crc32c", nothing, "gets bundle"),
+        ("segment", "quiver.segment.stream_file.check_crc32c", nothing, "gets bundle"),
         ("segment", "quiver.engine.delivery.copy_file", nothing, "not in quarantine"),
         ("segment", "quiver.engine.recovery.copy_file", nothing, "not in quarantine"),
         ("ack.log", "quiver.acks.format.crc32c", ANYTHING, "refused|gets|Error|twice"),

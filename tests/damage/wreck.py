@@ -305,7 +305,7 @@ def _key(damage: Damage, disk: MemoryDisk, store: Store) -> bytes:
         total.update(f"{path}\n".encode())
         if data != damage.data:
             total.update(b"%d\n" % len(data) + data)
-    for bundle in store._core.open_segment.bundles:
+    for bundle in [b for part in store._core.waiting for b in part.bundles]:
         total.update(f"{bundle}\n".encode())  # Where it is, and its checksum.
     messages = [message for message, _ in _told(store)]
     info, *rest = _state(store)

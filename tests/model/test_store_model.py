@@ -344,7 +344,7 @@ class StoreMachine(RuleBasedStateMachine):
     # what is always so
 
     def _look(self) -> None:
-        waiting = self.store._core.open_segment.bundles
+        waiting = [b for part in self.store._core.waiting for b in part.bundles]
         self.model.finalized = waiting[0].wal_seq if waiting else self.model.next
 
     @invariant()

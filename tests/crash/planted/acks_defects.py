@@ -196,8 +196,8 @@ DEFECTS: Final = (
     Defect(
         "a tick syncs no acks",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, evict, _finalize",
-        "_each(core, evict, _finalize",
+        "_each(core, sync_acks, delete, finalize",
+        "_each(core, delete, finalize",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(

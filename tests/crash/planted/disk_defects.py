@@ -10,13 +10,13 @@ __all__ = ["DEFECTS"]
 
 REPLACE: Final = "quiver.disk.replace"
 
-FILE_SYNC: Final = "        file.sync()\n"
+FILE_SYNC: Final = "        file.sync()\n        file.close()\n"
 FOLDER_SYNC: Final = "    disk.sync_dir(posixpath.dirname(path))\n"
 
 
 def no_file_sync(what: str, ending: str) -> Defect:
     """Leave out the sync of new files whose path ends so."""
-    line = f'        path.endswith("{ending}") or file.sync()\n'
+    line = f'        path.endswith("{ending}") or file.sync()\n        file.close()\n'
     name = f"{what} is not synced before its rename"
     return Defect(name, REPLACE, FILE_SYNC, line, lost=rf"write \S*{ending}.tmp ")
 
@@ -63,8 +63,8 @@ DEFECTS: Final = (
     Defect(
         "the last part of a new file is written after the sync",
         REPLACE,
-        "            offset += memoryview(part).nbytes\n        file.sync()\n",
-        "            offset += memoryview(part).nbytes\n            offset < 1000 or file.sync()\n",
+        "            offset += len(piece)\n        file.sync()\n",
+        "            offset += len(piece)\n            offset < 1000 or file.sync()\n",
     ),
     Defect(
         "the name of the quarantine folder is not synced",

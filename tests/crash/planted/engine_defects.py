@@ -9,6 +9,8 @@ from planting import Defect
 __all__ = ["DEFECTS"]
 
 INGEST: Final = "quiver.engine.ingest"
+SEALED: Final = "quiver.engine.sealed"
+MAINTENANCE: Final = "quiver.engine.maintenance"
 SPACE: Final = "quiver.engine.space"
 RECOVERY: Final = "quiver.engine.recovery"
 STORE: Final = "quiver.engine.store"
@@ -18,8 +20,8 @@ DEFECTS: Final = (
     Defect(
         "an append does not say where it ends",
         INGEST,
-        "            core.open_end = _append(core, bundle)\n",
-        "            _append(core, bundle)\n",
+        "        core.open_end = core.log.append(bundle)\n",
+        "        core.log.append(bundle)\n",
     ),
     Defect(
         "an append does not wait",
@@ -50,35 +52,121 @@ DEFECTS: Final = (
     ),
     Defect(
         "the WAL is given back before the segment is written",
-        INGEST,
+        SEALED,
         '    folder = core.path("segments")\n',
-        '    folder = core.path("segments")\n    core.log.truncate(core.open_end)\n',
+        '    folder = core.path("segments")\n    core.log.truncate(sealed.end)\n',
     ),
     Defect(
-        "the open segment is not emptied when it is written",
-        INGEST,
+        "what is sealed may be given back",
+        SEALED,
+        "    core.writer = threading.get_ident()\n",
+        "    core.writer = threading.get_ident()\n    core.covered_end = sealed.end\n",
+    ),
+    Defect(
+        "what is sealed counts as written",
+        SEALED,
+        "    core.writer = threading.get_ident()\n",
+        "    core.writer = threading.get_ident()\n    core.covered_wal_seq = sealed.last_wal_seq\n",
+    ),
+    Defect(
+        "the open segment is not emptied when it is sealed",
+        SEALED,
         "    core.open_segment = OpenSegment(core.config.segment)\n",
         "",
     ),
     Defect(
-        "the first bundle of a segment counts as its last",
+        "a segment counts what joined after it was sealed",
+        SEALED,
+        "    core.covered_wal_seq = sealed.last_wal_seq\n",
+        "    core.covered_wal_seq = core.next_wal_seq - 1\n",
+    ),
+    Defect(
+        "the WAL is given back up to what joined after a seal",
+        SEALED,
+        "    core.covered_end = sealed.end\n",
+        "    core.covered_end = core.open_end\n",
+    ),
+    Defect(
+        "a segment says that the WAL is covered up to what joined after it was sealed",
+        SEALED,
+        "        wal_generation=sealed.end.generation,\n        wal_offset=sealed.end.offset,\n",
+        "        wal_generation=core.open_end.generation,\n"
+        "        wal_offset=core.open_end.offset,\n",
+        harmless="A place in a segment is a hint, and believed only if the entry there shows that "
+        "nothing before it is missing from segments.",
+    ),
+    Defect(
+        "what is sealed is dropped when it cannot be written",
+        SEALED,
+        "        core.finalize_failure = copy.copy(error)",
+        "        core.sealed, core.finalize_failure = None, copy.copy(error)",
+    ),
+    Defect(
+        "what is open is dropped when what is sealed cannot be written",
+        SEALED,
+        "        core.finalize_failure = copy.copy(error)",
+        "        core.open_segment = OpenSegment(core.config.segment)\n"
+        "        core.finalize_failure = copy.copy(error)",
+    ),
+    Defect(
+        "a segment that could not be written gets the number of the one before",
+        SEALED,
+        "        core.finalize_failure = copy.copy(error)",
+        "        sealed.segment_seq = max(sealed.segment_seq - 1, 0)\n"
+        "        core.finalize_failure = copy.copy(error)",
+    ),
+    Defect(
+        "two segments are sealed at once",
+        SEALED,
+        "        if core.sealed is None:\n            with core.whole():\n",
+        "        if core.open_segment.bundle_count:\n            with core.whole():\n",
+    ),
+    Defect(
+        "an append seals over what is sealed",
         INGEST,
-        "max(last_seq, core.next_wal_seq - 1)",
-        "last_seq - core.open_segment.bundle_count + 1",
+        "has_sealed = core.sealed is None and core.open_segment",
+        "has_sealed = core.open_segment",
+    ),
+    Defect(
+        "closing writes what is sealed and not what is open",
+        MAINTENANCE,
+        "    finalize(core, as_closer=True)\n",
+        "    if core.sealed is None:\n        finalize(core, as_closer=True)\n    else:\n"
+        "        from quiver.engine.sealed import write_sealed\n\n        write_sealed(core)\n",
+    ),
+    Defect(
+        "closing drops what is sealed",
+        MAINTENANCE,
+        "    finalize(core, as_closer=True)\n",
+        "    core.sealed = None\n    finalize(core, as_closer=True)\n",
+    ),
+    Defect(
+        "the first bundle of a segment counts as its last",
+        SEALED,
+        "        max(last_seq, core.next_wal_seq - 1),\n",
+        "        last_seq - core.open_segment.bundle_count + 1,\n",
     ),
     Defect(
         "a number of a segment is used twice",
-        INGEST,
-        "    core.next_segment_seq = info.segment_seq + 1\n",
-        "    core.next_segment_seq = info.segment_seq + len(core.catalog) % 2\n",
+        SEALED,
+        "        core.next_segment_seq = info.segment_seq + 1\n",
+        "        core.next_segment_seq = info.segment_seq + len(core.catalog) % 2\n",
     ),
     Defect(
         "a segment whose name may not last is written again",
-        INGEST,
+        SEALED,
         "            core.fault = error\n",
         "            pass\n",
         harmless="The bundles are still in the WAL and in memory, and the same number is written "
         "again over the first. It is readers who could see two versions of one segment.",
+    ),
+    Defect(
+        "a segment is registered although the store was poisoned meanwhile",
+        SEALED,
+        "            core.check()\n            _register",
+        "            _register",
+        harmless="The segment is durable all the same, unless it was the sync of its folder that "
+        "failed for somebody else, who had deleted another one.",
     ),
     Defect(
         "upkeep gives back what no segment holds",
@@ -186,8 +274,8 @@ DEFECTS: Final = (
     Defect(
         "what was replayed counts as written",
         RECOVERY,
-        "    if core.open_segment.bundle_count == 0:\n",
-        "    if core.open_segment.bundle_count >= 0:\n",
+        "    if not any(part.bundle_count for part in core.waiting):\n",
+        "    if True:\n",
     ),
     Defect(
         "replayed bundles do not move the end",
@@ -251,21 +339,21 @@ DEFECTS: Final = (
     Defect(
         "closing syncs no acks",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, evict, finalize, reclaim, sync_log)",
-        "_each(core, evict, finalize, reclaim, sync_log)",
+        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
+        "_each(core, evict, _finalize_to_close, reclaim, sync_log)",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(
         "closing writes no segment",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, evict, finalize, reclaim, sync_log)",
+        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
         "_each(core, sync_acks, evict, reclaim, sync_log)",
     ),
     Defect(
         "closing does not sync the WAL",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, evict, finalize, reclaim, sync_log)",
-        "_each(core, sync_acks, evict, finalize, reclaim)",
+        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
+        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim)",
         harmless="All that the WAL has is in a segment by then, or closing raises and promises "
         "nothing.",
     ),

@@ -74,20 +74,20 @@ class Round:
 
 EVERY: Final = 10_000
 ROTATE, UPKEEP, REFUSALS, BEGIN = 1, 6, 7, 8
-NO_LOG: Final = 14, 32
+NO_LOG: Final = 20, 38
 """Places of lives; the last two are by lot, and of stores without a log."""
 ROUNDS: Final = (
-    Round([*range(12), *NO_LOG], images=150, nested=1.0),
+    Round([*range(18), *NO_LOG], images=150, nested=1.0),
     Round([BEGIN], images=0, faults=EVERY, kinds=("kill",), cuts=EVERY),
     Round([REFUSALS], images=0, faults=EVERY, kinds=("EIO", "short"), cuts=10),
     Round([REFUSALS, ROTATE, UPKEEP], images=0, faults=EVERY, kinds=("kill",), cuts=12),
-    Round(range(12), images=300, faults=50),
-    Round(range(12, 40), images=60, faults=60),
+    Round(range(18), images=300, faults=50),
+    Round(range(18, 46), images=60, faults=60),
 )
 SEED: Final = 0
 CUTS: Final = 8
 """Real cuts of one life."""
-CUT_LIVES: Final = 10
+CUT_LIVES: Final = 16
 """Real cuts take these many lives: those written by hand."""
 KNOWN: Final = Path(__file__).with_name("known.json")
 """By name of a defect, the round and the life that found it last. Nothing is lost with it."""

@@ -11,6 +11,7 @@ __all__ = ["DEFECTS"]
 LOG: Final = "quiver.wal.log"
 WRITER: Final = "quiver.wal.writer"
 REPLAY: Final = "quiver.wal.replay"
+FILES: Final = "quiver.wal.files"
 READER: Final = "quiver.wal.reader"
 START: Final = "quiver.wal.start"
 FORMAT: Final = "quiver.wal.format"
@@ -206,7 +207,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "generations start afresh when no rotated file is left",
-        REPLAY,
+        FILES,
         "return [], max((number for number in named if 1 <= number <= GENERATION_MAX), default=1)",
         "return [], 1",
         harmless="The number of the active file then disagrees with sidecar and segments, whose "

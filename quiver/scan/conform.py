@@ -14,6 +14,7 @@ from pyarrow import types as kinds
 from quiver.errors import InputError
 from quiver.promote import common_type
 from quiver.scan.nested import Array, Conversion, DataType, convert
+from quiver.scan.nulls import nulls
 
 __all__ = ["CAST_FAULTS", "conform"]
 
@@ -41,12 +42,19 @@ def _column(batch: pa.RecordBatch, field: DataType) -> Array:
     if index < 0:
         if field.name in batch.schema.names:
             raise InputError(f"column {field.name!r} appears twice in a batch")
-        array: Array = pa.nulls(batch.num_rows, field.type)
+        array = _missing(batch.num_rows, field)
     else:
         array = _widen(batch.column(index), field)
     if array.null_count and not field.nullable:
         raise InputError(f"column {field.name!r} has nulls where the schema allows none")
     return array
+
+
+def _missing(rows: int, field: DataType) -> Array:
+    try:
+        return nulls(rows, field.type)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"column {field.name!r} is missing: {error}") from error
 
 
 def _widen(array: Array, field: DataType) -> Array:
@@ -56,12 +64,14 @@ def _widen(array: Array, field: DataType) -> Array:
     if joined is None or not joined.equals(field.type):
         raise InputError(f"column {field.name!r} is {array.type}, which {field.type} does not hold")
     try:
-        return convert(array, field.type, _EXACT)
+        wider = convert(array, field.type, _EXACT)
+        wider.validate(full=True)  # What pyarrow put together wrongly would end the process later.
     except CAST_FAULTS as error:
         raise InputError(
             f"column {field.name!r}: {array.type} cannot become {field.type} exactly: {error}",
             hint="its types drifted apart; leave the column out, or read the segments one by one",
         ) from error
+    return wider
 
 
 def _cast_exactly(array: Array, kind: DataType) -> Array:

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from quiver.ipc import child_types
+from quiver.promote import is_void
+from quiver.scan.nulls import nulls
 
 __all__ = ["Array", "Conversion", "DataType", "convert", "decode", "repeated_child"]
 
@@ -47,8 +49,8 @@ def convert(array: Array, kind: DataType, how: Conversion) -> Array:
     """
     if array.type.equals(kind) and not _changes(kind, how):
         return array
-    if kinds.is_null(array.type):
-        return pa.nulls(len(array), kind)
+    if is_void(array.type):
+        return nulls(len(array), kind)
     if isinstance(kind, pa.DictionaryType) and isinstance(array.type, pa.DictionaryType):
         return _convert_dictionary(array, kind, how)
     plain = decode(array)
@@ -75,13 +77,48 @@ def decode(array: Array) -> Array:
     """Give the plain values under dictionaries, runs and extension types."""
     while True:
         if isinstance(array, pa.DictionaryArray):
-            array = array.dictionary_decode()
+            array = _looked_up(array)
         elif isinstance(array, pa.RunEndEncodedArray):
             array = _spread(array)
         elif isinstance(array, pa.ExtensionArray):
             array = array.storage
         else:
             return array
+
+
+def _looked_up(array: Array) -> Array:
+    """Give the value of each index of a dictionary array."""
+    values = decode(array.dictionary)
+    return _taken(values, array.indices)
+
+
+def _taken(values: Array, places: Array) -> Array:
+    """Take values by their places, null for null.
+
+    Not by Arrow's ``take`` where views of text lie inside of other types: it loses their bytes.
+    """
+    if not _holds_views(values.type):
+        try:
+            return values.take(places)
+        except pa.ArrowNotImplementedError:
+            pass  # Of views, for instance.
+    return _take(values, places.to_pylist())
+
+
+def _holds_views(kind: DataType) -> bool:
+    view = kinds.is_string_view(kind) or kinds.is_binary_view(kind)
+    return view or any(map(_holds_views, child_types(kind)))
+
+
+def _take(values: Array, places: list[int | None]) -> Array:
+    """Take values of types that Arrow's own ``take`` does not know: views, and what holds them."""
+    kind = values.type
+    text = pa.large_string() if kinds.is_string_view(kind) else pa.large_binary()
+    if kinds.is_string_view(kind) or kinds.is_binary_view(kind):
+        return values.cast(text).take(pa.array(places, pa.int64())).cast(kind)
+    empty = nulls(1, kind) if None in places else values[:0]
+    pieces = [empty if place is None else values.slice(place, 1) for place in places]
+    return pa.concat_arrays([values[:0], *pieces])
 
 
 def _spread(array: Array) -> Array:
@@ -91,12 +128,7 @@ def _spread(array: Array) -> Array:
     except pa.ArrowNotImplementedError:  # Of views and dictionaries, for instance.
         rows = np.arange(array.offset, array.offset + len(array))
         runs = np.searchsorted(array.run_ends.to_numpy(), rows, side="right")
-        values = array.values
-        if kinds.is_string_view(values.type):
-            values = values.cast(pa.string())
-        elif kinds.is_binary_view(values.type):
-            values = values.cast(pa.binary())
-        return values.take(pa.array(runs))
+        return _taken(decode(array.values), pa.array(runs))
 
 
 def repeated_child(kind: DataType) -> str | None:
@@ -127,7 +159,7 @@ def _convert_struct(array: Array, kind: DataType, how: Conversion) -> Array:
         if names.count(field.name) > 1:  # To Arrow that is the same as none.
             raise pa.ArrowInvalid(f"a struct has {field.name!r} twice")
         if index < 0:
-            children.append(pa.nulls(len(array), field.type))
+            children.append(nulls(len(array), field.type))
         else:
             children.append(convert(array.field(index), field.type, how))
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=_mask(array))
@@ -146,7 +178,9 @@ def _convert_fixed_list(array: Array, kind: DataType, how: Conversion) -> Array:
     size = kind.list_size
     values = array.values[array.offset * size : (array.offset + len(array)) * size]
     child = convert(values, kind.value_type, how)
-    return pa.FixedSizeListArray.from_arrays(child, type=kind, mask=_mask(array))
+    # Not ``from_arrays``, which ends the process where the size is zero.
+    valid = array.is_valid().buffers()[1] if array.null_count else None
+    return pa.Array.from_buffers(kind, len(array), [valid], children=[child])
 
 
 def _convert_list(array: Array, kind: DataType, how: Conversion) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,9 +18,16 @@ import pyarrow as pa
 from quiver.disk import Disk
 from quiver.errors import MissingError
 from quiver.promote import union_schema
-from quiver.segment import SegmentReader, parse_segment_name
+from quiver.segment import SegmentReader, StreamEntry, parse_segment_name
 
-__all__ = ["SegmentRef", "SlotPart", "list_segments", "open_segment", "read_part"]
+__all__ = [
+    "SegmentRef",
+    "SlotPart",
+    "check_same",
+    "list_segments",
+    "open_segment",
+    "read_part",
+]
 
 _CORE_FOLDER: Final = re.compile(r"core_(0|[1-9][0-9]*)")
 _SEGMENTS: Final = "segments"
@@ -44,7 +51,8 @@ class SlotPart:
     """What one segment holds of one slot; ``schema`` is None if that is nothing.
 
     ``byte_count`` is that of the slot's streams in the file. ``schema`` has only the columns that
-    were asked for, ``column_names`` are all that there are.
+    were asked for, ``column_names`` are all that there are. ``checksum`` is that of the whole file:
+    a file of this name with another one is another segment.
     """
 
     segment: SegmentRef
@@ -53,10 +61,12 @@ class SlotPart:
     bundle_count: int
     column_names: tuple[str, ...]
     schema: pa.Schema | None
+    streams: tuple[StreamEntry, ...] = ()
+    checksum: int = 0
 
 
-def list_segments(disk: Disk) -> tuple[SegmentRef, ...]:
-    """List the finalized segments of all cores, by core and then by sequence.
+def list_segments(disk: Disk, *, core: int | None = None) -> tuple[SegmentRef, ...]:
+    """List the finalized segments of all cores, or of one, by core and then by sequence.
 
     Whatever else lies in the folders is passed over, links among it.
     """
@@ -64,6 +74,8 @@ def list_segments(disk: Disk) -> tuple[SegmentRef, ...]:
     for folder in disk.list_dir(""):
         match = None if folder.is_file else _CORE_FOLDER.fullmatch(folder.name)
         if match is None or all(entry.name != _SEGMENTS for entry in disk.list_dir(folder.name)):
+            continue
+        if core is not None and int(match[1]) != core:
             continue
         place = posixpath.join(folder.name, _SEGMENTS)
         for entry in disk.list_dir(place):
@@ -78,7 +90,7 @@ def list_segments(disk: Disk) -> tuple[SegmentRef, ...]:
 def open_segment(disk: Disk, segment: SegmentRef) -> Iterator[SegmentReader]:
     """Open a segment of a snapshot; raises MissingError with advice if it is gone by now."""
     try:
-        reader = SegmentReader.open(disk, segment.path)
+        reader = SegmentReader.open(disk, segment.path, lazy=True)
     except MissingError as error:
         raise MissingError(
             f"segment {segment.segment_seq} of core {segment.core} is gone since the scan was made",
@@ -90,13 +102,13 @@ def open_segment(disk: Disk, segment: SegmentRef) -> Iterator[SegmentReader]:
 
 
 def read_part(
-    disk: Disk, segment: SegmentRef, slot_id: int, *, columns: Sequence[str] | None
+    disk: Disk, segment: SegmentRef, slot_id: int, *, needed: Callable[[str], bool]
 ) -> SlotPart:
-    """Look up what a segment holds of a slot, without reading its rows."""
+    """Look up what a segment holds of a slot, without reading its rows; of ``needed`` columns."""
     with open_segment(disk, segment) as reader:
-        streams = [stream for stream in reader.streams if stream.slot_id == slot_id]
+        streams = tuple(stream for stream in reader.streams if stream.slot_id == slot_id)
         schemas = _schemas(reader, slot_id)
-        chosen = schemas if columns is None else [_select(schema, columns) for schema in schemas]
+        chosen = [_select(schema, needed) for schema in schemas]
         return SlotPart(
             segment,
             sum(stream.row_count for stream in streams),
@@ -104,12 +116,25 @@ def read_part(
             reader.bundle_count,
             tuple(dict.fromkeys(name for schema in schemas for name in schema.names)),
             union_schema(chosen) if chosen else None,
+            streams,
+            reader.trailer.crc32,
+        )
+
+
+def check_same(part: SlotPart, checksum: int, disk: Disk) -> None:
+    """Raise MissingError unless a segment's file is the one that was there at first."""
+    if checksum != part.checksum:
+        raise MissingError(
+            f"segment {part.segment.segment_seq} of core {part.segment.core} is another one than "
+            "when the scan was made",
+            path=disk.locate(part.segment.path),
+            hint="a repair wrote it anew; take a new snapshot with refresh()",
         )
 
 
 def _schemas(reader: SegmentReader, slot_id: int) -> list[pa.Schema]:
     """Give the slot's one schema, or those of its streams: some columns may still have a union."""
-    schema = reader.representative_schemas().get(slot_id)
+    schema = reader.representative_schema(slot_id)
     if schema is not None:
         return [schema]
     return [
@@ -119,6 +144,6 @@ def _schemas(reader: SegmentReader, slot_id: int) -> list[pa.Schema]:
     ]
 
 
-def _select(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+def _select(schema: pa.Schema, needed: Callable[[str], bool]) -> pa.Schema:
     metadata: Any = schema.metadata
-    return pa.schema([field for field in schema if field.name in columns], metadata)
+    return pa.schema([field for field in schema if needed(field.name)], metadata)

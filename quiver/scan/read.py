@@ -1,0 +1,180 @@
+"""Read what a plan says of one segment: few columns, few chunks, in order of its bundles.
+
+A stream is checked the first time that a scan reads it, and then never again by that scan: what was
+found sound is kept by the checksum of its file. So a second reading costs what Arrow's own does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from quiver.config import LimitsConfig
+from quiver.disk import Disk, read_apart
+from quiver.errors import MissingError
+from quiver.scan.plan import Piece
+from quiver.scan.query import Verify
+from quiver.scan.snapshot import SlotPart, check_same, open_segment
+from quiver.segment import SegmentReader, StreamEntry
+from quiver.segment.format import TRAILER_BYTES, decode_trailer
+from quiver.segment.stream_file import StreamFile
+from quiver.segment.tables import located
+
+__all__ = ["Sound", "read_piece"]
+
+Sound: TypeAlias = set[tuple[str, int, int, tuple[int, ...] | None]]
+"""What was found sound: path and checksum of the file, stream, columns. Threads may add to it."""
+
+_LIMITS = LimitsConfig().for_reading()
+_NO_EMPTY_CHUNK = (-1,)
+
+
+def read_piece(
+    disk: Disk,
+    piece: Piece,
+    *,
+    columns: Collection[str] | None,
+    sound: Sound,
+    verify: Verify = "lazy",
+) -> Iterator[pa.Table | pa.RecordBatch]:
+    """Read the chunks of a piece, as views of the file: whole streams as tables, others one by one.
+
+    With ``columns`` only those that are named, and no page of the others is touched. Raises
+    MissingError if the segment is gone.
+    """
+    part = piece.part
+    source = _Source(disk, part, sound=sound, verify=verify)
+    try:
+        streams = [s for s in part.streams if piece.chunks is None or s.stream_id in piece.chunks]
+        if len(streams) == 1:
+            mask = None if piece.chunks is None else piece.chunks[streams[0].stream_id]
+            if mask is None or mask.all():
+                table = source.table(streams[0], columns)
+                if source.shows_all_chunks(streams[0], table):
+                    yield table
+                    return
+        yield from _in_order(source, piece, streams, columns=columns)
+    finally:
+        source.close()
+
+
+def _in_order(
+    source: _Source,
+    piece: Piece,
+    streams: Sequence[StreamEntry],
+    *,
+    columns: Collection[str] | None,
+) -> Iterator[pa.RecordBatch]:
+    by_id = {stream.stream_id: stream for stream in streams}
+    whole: dict[int, list[pa.RecordBatch]] = {}
+    places: dict[int, tuple[int, ...] | None] = {}
+    reader = source.reader()
+    for stream_id, stream in by_id.items():
+        if columns is not None:
+            places[stream_id] = _choose(reader.stream_schema(stream_id), columns)
+        if piece.chunks is None or piece.chunks[stream_id].all():
+            table = source.table(stream, columns)
+            if source.shows_all_chunks(stream, table):
+                whole[stream_id] = table.to_batches()
+    _, stream_ids, chunks = reader.manifest.chunks_of(streams[0].slot_id)
+    for stream_id, chunk in zip(stream_ids.tolist(), chunks.tolist(), strict=True):
+        if stream_id in whole:
+            yield whole[stream_id][chunk]
+        elif stream_id in by_id and (piece.chunks is None or piece.chunks[stream_id][chunk]):
+            yield reader.chunk(stream_id, chunk, columns=places.get(stream_id))
+
+
+def _choose(schema: pa.Schema, columns: Collection[str]) -> tuple[int, ...] | None:
+    """Find the places of named columns; None if that is all of them.
+
+    To Arrow no column means every column, so the first one stands in where none is there.
+    """
+    places = tuple(place for place, name in enumerate(schema.names) if name in columns)
+    if len(places) == len(schema):
+        return None
+    return places or (0,)
+
+
+class _Source:
+    """One segment while it is read: by its tables, or without them where all is known."""
+
+    def __init__(self, disk: Disk, part: SlotPart, *, sound: Sound, verify: Verify) -> None:
+        self._disk, self._part, self._sound, self._verify = disk, part, sound, verify
+        self._opened: Any = None
+        self._reader: SegmentReader | None = None
+        self._data: pa.Buffer | None = None
+        self._place = disk.locate(part.segment.path)
+
+    def reader(self) -> SegmentReader:
+        """Open the segment with its tables."""
+        if self._reader is None:
+            self._opened = open_segment(self._disk, self._part.segment)
+            self._reader = self._opened.__enter__()
+            check_same(self._part, self._reader.trailer.crc32, self._disk)
+            if self._verify == "full" and not self._is_sound(-1, None):
+                self._reader.verify()
+                self._remember(-1, None)
+        return self._reader
+
+    def table(self, stream: StreamEntry, columns: Collection[str] | None) -> pa.Table:
+        """Read a whole stream."""
+        places = None
+        if columns is not None:
+            places = _choose(self._schema(stream), columns)
+        if self._is_sound(stream.stream_id, places):
+            return self._read(stream, places)
+        table = self.reader().table(stream.stream_id, columns=places)
+        self._remember(stream.stream_id, places)
+        return table
+
+    def shows_all_chunks(self, stream: StreamEntry, table: pa.Table) -> bool:
+        """Whether a table has each chunk in it: one without rows or columns it cannot show."""
+        if not self._is_sound(stream.stream_id, _NO_EMPTY_CHUNK) or self._verify == "off":
+            if not table.num_columns or not all(map(len, table.column(0).chunks)):
+                return False
+            self._remember(stream.stream_id, _NO_EMPTY_CHUNK)
+        return True
+
+    def _schema(self, stream: StreamEntry) -> pa.Schema:
+        if self._is_sound(stream.stream_id, None):
+            return self._open(stream, None).schema
+        return self.reader().stream_schema(stream.stream_id)
+
+    def _is_sound(self, stream_id: int, places: tuple[int, ...] | None) -> bool:
+        if self._verify == "off":
+            return True
+        return (self._place, self._part.checksum, stream_id, places) in self._sound
+
+    def _remember(self, stream_id: int, places: tuple[int, ...] | None) -> None:
+        self._sound.add((self._place, self._part.checksum, stream_id, places))
+
+    def _read(self, stream: StreamEntry, places: tuple[int, ...] | None) -> pa.Table:
+        with located(self._place, base=stream.byte_offset):
+            return self._open(stream, places).table()
+
+    def _open(self, stream: StreamEntry, places: tuple[int, ...] | None) -> StreamFile:
+        if self._data is None:
+            data = self._map()
+            if places is not None:
+                read_apart(data)
+            end = max(0, len(data) - TRAILER_BYTES)
+            with located(self._place):
+                trailer = decode_trailer(data[end:], file_bytes=len(data))
+            check_same(self._part, trailer.crc32, self._disk)
+            self._data = pa.py_buffer(data)
+        return StreamFile(self._data, stream, limits=_LIMITS, columns=places, validate=False)
+
+    def _map(self) -> memoryview:
+        try:
+            return self._disk.map(self._part.segment.path)
+        except MissingError:
+            with open_segment(self._disk, self._part.segment):  # Says it with advice.
+                raise
+
+    def close(self) -> None:
+        """Let go of the file; tables that were read keep its map."""
+        if self._opened is not None:
+            self._opened.__exit__(None, None, None)
+        self._opened = self._reader = self._data = None

@@ -196,6 +196,8 @@ def _segment(disk: Disk, path: str) -> Items:
             fields = asdict(stream)
             fields["fingerprint"] = stream.fingerprint.hex()
             fields["crc32c"] = _hex(stream.crc32c)
+            if stream.declared_schema is not None:
+                fields["declared_schema"] = str(reader.stream_schema(stream.stream_id))
             for name in ("ingestion", "event"):
                 for end in ("min", "max"):
                     fields[f"{name}_time_{end}"] = format_time(fields.pop(f"{name}_ns_{end}"))
@@ -227,7 +229,8 @@ def _footer(disk: Disk, path: str) -> Item:
     extension = fields.pop("extension") or {}
     for name in ("ingestion_ns_min", "ingestion_ns_max"):
         extension[name.replace("_ns_", "_time_")] = format_time(extension.pop(name, None))
-    for name in ("directory_crc32c", "manifest_crc32c"):
+    extension["index_bytes"] = extension.pop("index_length", None)
+    for name in ("directory_crc32c", "manifest_crc32c", "index_crc32c"):
         extension[name] = _hex(extension.get(name))
     fields.update(extension)
     fields["crc32"] = _hex(trailer.crc32)

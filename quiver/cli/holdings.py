@@ -22,7 +22,7 @@ from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_BYTES_MAX, LOG_NAME
 from quiver.acks.replay import read_log
-from quiver.cli.inspect import WalFile, listing, load_segments, open_wal
+from quiver.cli.inspect import listing, load_segments, open_wal
 from quiver.cli.outcomes import read_acks
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk
@@ -31,6 +31,7 @@ from quiver.errors import DamageError, MissingError
 from quiver.ipc import decode_stream
 from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
 from quiver.subscriber.runs import RunSet
+from quiver.wal.files import WalFile
 from quiver.wal.format import (
     BUNDLE,
     BUNDLE_BYTES_MIN,

@@ -15,28 +15,26 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
 
 from quiver.config import HARD_LIMITS
-from quiver.disk import Disk, File, LocalDisk, Stat
+from quiver.disk import Disk, LocalDisk, Stat
 from quiver.engine.core import core_folder, core_numbers
-from quiver.errors import DamageError, MissingError, StorageError, VersionError
+from quiver.errors import DamageError, MissingError, VersionError
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, parse_segment_name, read_info
-from quiver.wal import ACTIVE_NAME, rotated_generation
+from quiver.wal.files import WalFile, open_files
 from quiver.wal.format import (
     BUNDLE,
     CHECKPOINT,
-    GENERATION_MAX,
     HEADER_BYTES,
     Place,
     decode_bundle,
     decode_header,
 )
 from quiver.wal.reader import Entry, Tail, begin_of, missing_bundles, walk
-from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
+from quiver.wal.truncate import read_sidecar
 
 __all__ = [
     "WalFile",
@@ -50,8 +48,6 @@ __all__ = [
     "read_wal",
     "survey_wal",
 ]
-
-_ATTEMPTS: Final = 8
 
 Visit = Callable[[EncodedBundle], None]
 
@@ -94,15 +90,6 @@ def load_segments(disk: Disk, core: int) -> tuple[Catalog, list[tuple[str, Damag
 # WAL -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WalFile:
-    """One open file of a log; the active one is the last."""
-
-    generation: int
-    is_active: bool
-    file: File
-
-
 @dataclass(slots=True)
 class WalState:
     """What a walk through one WAL file found; ``torn`` is an append that was not finished."""
@@ -126,43 +113,11 @@ class WalState:
     damage: list[DamageError] = field(default_factory=list)
 
 
-@contextmanager
-def open_wal(disk: Disk, core: int, *, newest: Place | None) -> Iterator[list[WalFile]]:
+def open_wal(
+    disk: Disk, core: int, *, newest: Place | None
+) -> AbstractContextManager[list[WalFile]]:
     """Open all files of a log as they are at one moment; ``newest`` is a place segments know."""
-    folder = f"{core_folder(core)}/wal"
-    for _ in range(_ATTEMPTS):
-        names = _wal_names(disk, folder, newest)
-        with ExitStack() as stack:
-            try:
-                files = []
-                for name, generation in names:
-                    file = disk.open(f"{folder}/{name}")
-                    stack.callback(file.close)
-                    files.append(WalFile(generation, name == ACTIVE_NAME, file))
-            except MissingError:
-                continue
-            if _wal_names(disk, folder, newest) == names:
-                yield files
-                return
-    raise StorageError(
-        f"the files in {disk.locate(folder)} change faster than they can be opened",
-        path=disk.locate(folder),
-        hint="try again",
-    )
-
-
-def _wal_names(disk: Disk, folder: str, newest: Place | None) -> list[tuple[str, int]]:
-    found = [entry.name for entry in listing(disk, folder) if entry.is_file]
-    rotated = sorted((g, n) for n in found if (g := rotated_generation(n)) is not None)
-    names = [(name, generation) for generation, name in rotated]
-    if ACTIVE_NAME in found:
-        with naming(disk.locate(f"{folder}/{SIDECAR_NAME}")):
-            sidecar, _ = read_sidecar(disk, folder)
-        named = [place.generation for place in (sidecar, newest) if place is not None]
-        hints = [number for number in named if 1 <= number <= GENERATION_MAX]
-        active = rotated[-1][0] + 1 if rotated else max(hints, default=1)
-        names.append((ACTIVE_NAME, active))
-    return names
+    return open_files(disk, f"{core_folder(core)}/wal", newest=newest)
 
 
 def survey_wal(

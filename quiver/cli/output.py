@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from shutil import get_terminal_size
@@ -72,10 +72,17 @@ class Output:
         self._render(grid)
 
     def table(
-        self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        empty: str,
+        right: Collection[int] = (),
     ) -> None:
         """Write a table under a title; columns whose values are numbers stand to the right.
 
+        So do those whose places are in ``right``, whatever their values are.
         On a terminal that is too narrow for it each row becomes lines of a name and a value.
         """
         values = [list(row) for row in rows]
@@ -92,7 +99,8 @@ class Output:
         grid = _grid(header=True)
         for index, column in enumerate(columns):
             numbers = all(isinstance(row[index], int | _Size | None) for row in values)
-            grid.add_column(column, justify="right" if numbers else "left", overflow="fold")
+            side: Any = "right" if numbers or index in right else "left"
+            grid.add_column(_cell(column), justify=side, overflow="fold")
         for row in values:
             grid.add_row(*(_cell(_shown(value)) for value in row))
         self.text(title, style="cyan")
@@ -187,10 +195,16 @@ class Output:
 
         width = None if sys.stdout.isatty() else _PIPE_WIDTH
         console = Console(no_color=self.no_color, highlight=False, width=width, emoji=False)
+        # It flushes what was written before, and would end the program with a code of its own.
+        console.on_broken_pipe = _hung_up  # type: ignore[method-assign]
         with console.capture() as capture:
             console.print(grid)
         for line in capture.get().splitlines():
             self._write(line.rstrip())
+
+
+def _hung_up() -> None:
+    raise BrokenPipeError
 
 
 def _table_width(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import keyword
 import os
 import sys
 import traceback
@@ -31,9 +32,11 @@ VERBS: Final[dict[str, str]] = {
     "check": "Look for damage in a store, and change nothing.",
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",
+    "sql": "Run SQL over the slots of a store.",
     "finalize": "Recover a store and make its log a segment.",
     "repair": "Make a damaged store sound.",
     "migrate": "Change the slot table of a store.",
+    "import": "Take over what the Rust Quiver wrote.",
     "crashtest": "Look for a crash that loses something.",
     "version": "Say which version this is.",
 }
@@ -92,8 +95,9 @@ class Program(click.Group):
         """Load one verb; None if there is none of that name."""
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"quiver.cli.{cmd_name}")
-        return cast("click.Command", getattr(module, cmd_name))
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        module = importlib.import_module(f"quiver.cli.{name}")
+        return cast("click.Command", getattr(module, name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

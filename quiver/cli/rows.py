@@ -27,7 +27,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +40,7 @@ from quiver.errors import InputError
 from quiver.ipc import child_types
 from quiver.scan.nested import decode, repeated_child
 
-__all__ = ["check_names", "csv_batch", "csv_schema", "json_rows"]
+__all__ = ["check_names", "csv_batch", "csv_schema", "json_rows", "text_rows"]
 
 Array = Any
 Values = list[Any]
@@ -49,7 +49,7 @@ _CONTROL: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 """JSON escapes other control characters itself; terminals obey these too."""
 
 _NO_OBJECT: Final = "a JSON object cannot hold both"
-_NAMES_HINT: Final = "--format arrow keeps both; --columns leaves columns out"
+_NAMES_HINT: Final = "--format arrow keeps both; or leave one out"
 _OFFSET_BYTES: Final = 4
 _YEAR_DIGITS: Final = 4
 _NANOSECONDS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -73,15 +73,37 @@ def check_names(schema: pa.Schema, *, nested_only: bool = False) -> None:
             )
 
 
-def json_rows(batch: pa.RecordBatch) -> Iterator[str]:
+def json_rows(batch: pa.RecordBatch, *, whole: Collection[int] = ()) -> Iterator[str]:
     """Write each row of a batch as one line of JSON, without the line's end.
 
     ``check_names`` must have passed its schema: of values of one name only the last is kept.
+    ``whole`` are the numbers of columns of decimals that are integers.
     """
     names = batch.schema.names
-    columns = [_values(column) for column in batch.columns]
+    columns = _columns(batch, whole)
     for row in zip(*columns, strict=True) if columns else [()] * batch.num_rows:
         yield _dump(dict(zip(names, row, strict=True)))
+
+
+def text_rows(batch: pa.RecordBatch, *, whole: Collection[int] = ()) -> list[list[str]]:
+    """Write the values of each row as a person reads them: those of JSON, texts without quotes."""
+    columns = [[_text(value) for value in column] for column in _columns(batch, whole)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _text(value: Any) -> str:  # noqa: ANN401
+    if value is None:
+        return "NULL"
+    return value if isinstance(value, str) else _dump(value)
+
+
+def _columns(batch: pa.RecordBatch, whole: Collection[int]) -> list[Values]:
+    return [
+        [None if value is None else plain(int(value)) for value in column.to_pylist()]
+        if index in whole
+        else _values(column)
+        for index, column in enumerate(batch.columns)
+    ]
 
 
 def csv_schema(schema: pa.Schema) -> pa.Schema:

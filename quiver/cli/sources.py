@@ -29,7 +29,8 @@ from pyarrow import csv, json, parquet
 
 from quiver.config import LimitsConfig
 from quiver.errors import DamageError, InputError
-from quiver.ipc import ARROW_FAULTS, ArrowFile, check_schema
+from quiver.ipc import ARROW_FAULTS, check_schema
+from quiver.ipc_file import ArrowFile
 from quiver.promote import union_schema
 from quiver.scan import conform
 

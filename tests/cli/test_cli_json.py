@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+import upstream_kit
 
 import quiver
+from quiver.disk import LocalDisk
 
 PAGE = Path(quiver.__file__).parent / "cli" / "JSON.md"
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
@@ -92,6 +94,21 @@ def test_the_fields_of_repair_are_those_on_the_page(run, worn, kit, tmp_path) ->
 def test_the_fields_of_migrate_are_those_on_the_page(run, filled, kit) -> None:
     found = run("migrate", filled, "--slot", "more", "--json").document
     assert set(kit.leaves(found)) == fields("migrate")
+
+
+def test_the_fields_of_import_are_those_on_the_page(run, tmp_path, kit) -> None:
+    folder = upstream_kit.Folder(LocalDisk(tmp_path / "source", create=True))
+    segment = folder.add_segment(0, {30: upstream_kit.logs("a")})
+    folder.add_log(upstream_kit.wal_entry(1, [(30, upstream_kit.logs("b"))]), b"\x40")
+    folder.set_progress("spark")
+    kit.flip(tmp_path / "source" / segment, 77)
+    result = run("import", tmp_path / "source", tmp_path / "store", "--json")
+    assert result.code == 9
+    assert set(kit.leaves(result.document)) == fields("import")
+    (core,) = result.document["cores"]
+    assert core["may_repeat"] == "there is no cursor"
+    assert core["torn_tail"]["path"] == str(tmp_path / "source/wal/quiver.wal")
+    assert core["damage"][0]["path"] == str(tmp_path / "source" / segment)
 
 
 def test_the_fields_of_dump_are_those_on_the_page(run, worn, kit) -> None:

@@ -12,6 +12,7 @@ from quiver.cli import inspect
 from quiver.cli.outcomes import read_acks
 from quiver.disk import LocalDisk
 from quiver.errors import DamagedEntry, StorageError
+from quiver.wal import rotated_generation
 
 ACTIVE = "core_0/wal/quiver.wal"
 ACKS = "core_0/acks/ack.log"
@@ -196,7 +197,7 @@ def test_damage_that_a_second_walk_does_not_find_was_the_writer_at_work(store) -
     ],
 )
 def test_a_rotated_file_is_known_by_its_name(name, generation) -> None:
-    assert inspect.rotated_generation(name) == generation
+    assert rotated_generation(name) == generation
 
 
 def test_outcomes_are_read_as_the_store_reads_them(store) -> None:

@@ -181,6 +181,6 @@ def test_parquet_names_the_column_that_it_cannot_hold(run, tmp_path, batch, reas
     error, hint = result.err.splitlines()
     assert error.startswith("quiver: Parquet cannot hold column 'v': ")
     assert reason in error
-    assert hint == "hint: --format arrow can; --columns leaves columns out"
+    assert hint == "hint: --format arrow can; or leave the column out"
     command = ("cat", store, "--slot", "x", "--format", "parquet", "--columns", "n")
     assert run(*command).code == 0

@@ -22,7 +22,7 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     done = [sample for sample in samples() if "quiver.spark" not in sample]
-    assert len(done) == len(samples()) - 1 == 5
+    assert len(done) == len(samples()) - 1 == 6
     for sample in done[:2]:
         exec(sample, names)
     assert quiver.scan("store", slot="events").to_table().num_rows == 2

@@ -1,0 +1,1 @@
+"""Segments against the same bytes written, read and mapped with nothing around."""

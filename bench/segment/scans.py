@@ -1,0 +1,190 @@
+"""Reading a warm segment, against a plain mapped IPC file of the same data and against memcpy."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+import quiver
+from bench.segment.finalizes import SEGMENT_BYTES, bundles_for, filled
+from bench.segment.measure import Bench, clocked
+from bench.segment.pages import drop, segment_files, touched
+from bench.wal import shapes
+from quiver.disk import LocalDisk
+from quiver.segment import SegmentReader
+
+__all__ = ["cold_read", "columns", "one_column", "scans", "wide_store"]
+
+_COLUMNS: Final = 40
+
+
+def _plain_files(store: Path, folder: Path) -> list[Path]:
+    """Write each slot as one plain IPC file: a batch for each bundle, dictionaries united."""
+    folder.mkdir()
+    files = []
+    for slot in shapes.SLOTS:
+        table = quiver.scan(store, slot=slot).to_table().unify_dictionaries()
+        files.append(folder / f"{slot}.arrow")
+        with pa.ipc.new_file(files[-1], table.schema) as writer:
+            for batch in table.to_batches():
+                writer.write_batch(batch)
+    return files
+
+
+def _read_plain(files: list[Path]) -> None:
+    for file in files:
+        pa.ipc.open_file(pa.memory_map(str(file))).read_all()
+
+
+def _verifications() -> list[dict[str, str]]:
+    """Give the ways in which a scan can be asked to verify; one of no name where it cannot."""
+    if "verify" not in inspect.signature(quiver.scan).parameters:
+        return [{}]
+    return [{"verify": how} for how in ("lazy", "full", "off")]
+
+
+def _acts(store: Path, files: list[Path]) -> dict[str, Callable[[], Any]]:
+    """Everything that reads the segment, by what the page calls it."""
+    (segment,) = segment_files(store)
+    raw = memoryview(segment.read_bytes())
+    target = memoryview(bytearray(len(raw)))
+    disk = LocalDisk(store)
+    path = str(segment.relative_to(store))
+    acts: dict[str, Callable[[], Any]] = {
+        "plain": partial(_read_plain, files),
+        "memcpy": partial(target.__setitem__, slice(None), raw),
+    }
+    for options in _verifications():
+        fresh = partial(_scans, store, options)
+        kept = fresh()
+        _tables(kept)
+        how = "".join(f", verify {value}" for value in options.values())
+        acts[f"to_table() of a new scan{how}"] = lambda fresh=fresh: _tables(fresh())
+        acts[f"to_table() of a scan that was read before{how}"] = partial(_tables, kept)
+        acts[f"to_reader() of that, batch by batch{how}"] = partial(_batches, kept)
+    acts["SegmentReader, bundle by bundle, opened anew"] = lambda: _bundles(
+        SegmentReader.open(disk, path)
+    )
+    held = SegmentReader.open(disk, path)
+    acts["SegmentReader, bundle by bundle, again"] = partial(_bundles, held)
+    return acts
+
+
+def _tables(scans: list[Any]) -> None:
+    for scan in scans:
+        scan.to_table()
+
+
+def _batches(scans: list[Any]) -> None:
+    for scan in scans:
+        for _ in scan.to_reader():
+            pass
+
+
+def _bundles(reader: SegmentReader) -> None:
+    for index in range(reader.bundle_count):
+        reader.bundle(index)
+
+
+def _scans(store: Path, options: dict[str, str]) -> list[Any]:
+    return [quiver.scan(store, slot=slot, **options) for slot in shapes.SLOTS]
+
+
+def scans(bench: Bench) -> None:
+    """Read all four slots of one warm segment."""
+    for rows in (1000, 100, 10_000):
+        store = bench.folder / "store"
+        with filled(store, bundles_for(rows, int(SEGMENT_BYTES * bench.scale))) as opened:
+            opened.finalize()
+        acts = _acts(store, _plain_files(store, bench.folder / "plain"))
+        timed = {name: partial(clocked, act) for name, act in acts.items()}
+        found = bench.interleave(**timed)
+        plain, copied = found.pop("plain"), found.pop("memcpy")
+        for name, took in found.items():
+            wanted = ("at least", 0.9) if rows == 1000 and "to_table" in name else None
+            bench.add(f"{rows:,} rows: a mapped IPC file by {name}", plain, took, wanted=wanted)
+        for name, took in found.items():
+            if "batch by batch" in name and "full" not in name:
+                wanted = ("at least", 0.8) if rows == 1000 else None
+                bench.add(f"{rows:,} rows: memcpy by {name}", copied, took, wanted=wanted)
+        bench.add(f"{rows:,} rows: memcpy by a mapped IPC file", copied, plain)
+        shutil.rmtree(store)
+        shutil.rmtree(bench.folder / "plain")
+
+
+def wide_store(folder: Path, *, rows: int, bundles: int) -> None:
+    """Make a store of one segment whose only slot has 40 columns of 8 bytes, and drop it cold."""
+    names = [f"c{place}" for place in range(_COLUMNS)]
+    with quiver.open(
+        folder,
+        slots=["wide"],
+        worker=False,
+        config={
+            "wal": {"durability": "segment"},
+            "segment": {"target_size": 1 << 40, "max_open_duration": "1h"},
+        },
+    ) as store:
+        for bundle in range(bundles):
+            first = bundle * rows
+            arrays = [
+                pa.array(range(first + place, first + place + rows), pa.int64())
+                for place in range(_COLUMNS)
+            ]
+            store.append({"wide": pa.record_batch(arrays, names)})
+        store.finalize()
+    drop(segment_files(folder))
+
+
+def one_column(folder: Path) -> tuple[float, pa.Table]:
+    """Read one column of a cold ``wide_store``; the share of its segments read, and the rows."""
+    return cold_read(folder, lambda scan: scan.to_table(), columns=["c7"])
+
+
+def cold_read(
+    folder: Path, act: Callable[[Any], Any], *, columns: list[str] | None = None
+) -> tuple[float, Any]:
+    """Do something with a scan of a cold ``wide_store``; the share read, and what it gave.
+
+    Raises OSError if the file system keeps the segments in memory.
+    """
+    files = segment_files(folder)
+    drop(files)
+    if touched(files):
+        raise OSError(f"{folder} stays in memory")
+    given = act(quiver.scan(folder, slot="wide", columns=columns))
+    return touched(files), given
+
+
+def columns(bench: Bench) -> None:
+    """Read one column of 40 from a cold store."""
+    for rows, bundles in ((1000, 50), (50_000, 1)):
+        store = bench.folder / "store"
+        wide_store(store, rows=rows, bundles=max(int(bundles * bench.scale), 1))
+        shares = [one_column(store)[0] for _ in range(bench.rounds)]
+        ahead = _read_ahead(store)
+        bench.add(
+            f"one column of 40 of a cold store, bundles of {rows:,} rows: share of its bytes read",
+            shares,
+            [1.0] * len(shares),
+            wanted=("at most", 0.1),
+            kilobytes_read_ahead=ahead,
+        )
+        shutil.rmtree(store)
+
+
+def _read_ahead(folder: Path) -> float:
+    """Say how much the disk under a folder reads around a fault, in kilobytes; 0 if unknown."""
+    number = folder.stat().st_dev
+    device = Path(f"/sys/dev/block/{number >> 8 & 0xFFF}:{number & 0xFF}")
+    for place in (device, device.parent):
+        try:
+            return float((place / "queue/read_ahead_kb").read_text())
+        except OSError:
+            continue
+    return 0.0

@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
-CRASH_IMAGES ?= 180000
+CRASH_IMAGES ?= 120000
 POWER_CUTS ?= 520
 FUZZ_SECONDS ?= 60
 
@@ -14,15 +14,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
-LOCK_INPUT := pyproject.toml --extra cli --extra spark --group dev --python-version 3.11
+LOCK_INPUT := pyproject.toml --extra cli --extra spark --extra sql --group dev --python-version 3.11
 FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal fuzz demo clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment fuzz demo clean
 
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with all that is needed here; PYTHON=python3.12 picks another one
 
@@ -72,7 +72,10 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it, and lo
 bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten minutes
 	$(BIN)/python -m bench.wal
 
-soak: $(READY) ## the same for hours; writes bench/SOAK.md
+bench-segment: $(READY) ## segments against plain files; writes bench/SEGMENT.md; ten minutes
+	$(BIN)/python -m bench.segment
+
+soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak
 
 $(FUZZ_READY): $(READY) fuzz/requirements.lock
@@ -80,7 +83,7 @@ $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	@touch $@
 
 fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (60) for each
-	@set -e; for target in wal acks ipc segment; do \
+	@set -e; for target in wal acks ipc segment upstream; do \
 		echo "fuzz $$target for $(FUZZ_SECONDS) s"; \
 		$(BIN)/python fuzz/run.py $$target $(FUZZ_SECONDS); done
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry
-from quiver.ipc import ArrowFile, decode_stream, encode_stream
+from quiver.ipc import decode_stream, encode_stream
+from quiver.ipc_file import ArrowFile
 from quiver.ipc_messages import file_blocks, stream_decoded_bytes
 
 FILE = 1

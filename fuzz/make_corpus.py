@@ -9,6 +9,7 @@ from pathlib import Path
 import fuzz_acks
 import fuzz_ipc
 import fuzz_segment
+import fuzz_upstream
 import fuzz_wal
 import pyarrow as pa
 
@@ -108,7 +109,33 @@ def segment_seeds() -> dict[str, bytes]:
     }
 
 
-SEEDS = {"wal": wal_seeds, "acks": acks_seeds, "ipc": ipc_seeds, "segment": segment_seeds}
+def upstream_seeds() -> dict[str, bytes]:
+    folder = GOLDEN / "upstream"
+    log = (folder / "wal" / "quiver.wal").read_bytes()
+    cursor = (folder / "wal" / "quiver.wal.cursor").read_bytes()
+    progress = (folder / "quiver.sub.spark").read_bytes()
+
+    def seed(flags: int, log: bytes, cursor: bytes = cursor) -> bytes:
+        return fuzz_upstream.INPUT.pack(flags, len(log), len(cursor)) + log + cursor + progress
+
+    twice = log + log[fuzz_upstream.HEADER_BYTES :]
+    return {
+        "golden": seed(0, log),
+        "golden-repaired": seed(fuzz_upstream.REPAIR, twice),
+        "rotated": seed(fuzz_upstream.ROTATED, 2 * log),
+        "no-cursor": seed(fuzz_upstream.NO_CURSOR, twice),
+        "damaged": seed(0, twice[:60] + b"\xff" * 8 + twice[68:]),
+        "torn": seed(0, log[:-30]),
+    }
+
+
+SEEDS = {
+    "wal": wal_seeds,
+    "acks": acks_seeds,
+    "ipc": ipc_seeds,
+    "segment": segment_seeds,
+    "upstream": upstream_seeds,
+}
 
 
 def main() -> None:

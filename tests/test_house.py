@@ -21,7 +21,7 @@ FUNCTION_LINES_MAX = 60
 LINE_LENGTH_MAX = 100
 POSITIONAL_MAX = 3
 
-STATIONS = {"wal", "segment", "subscriber", "acks", "retention"}
+STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream"}
 SURFACES = {"aio", "spark", "source", "ship", "chain", "upsert", "otel", "observe"}
 ROOMS = {"disk", "engine", "scan", "cli", "testing"} | STATIONS | SURFACES
 ENGINE_MAY_USE = {"os.getpid", "os.PathLike"}
@@ -291,7 +291,7 @@ def test_the_page_exists_and_says_something(page: str) -> None:
     assert (ROOT / page).stat().st_size > 200
 
 
-HEAVY = "sorted({'pyarrow', 'numpy', 'pyspark', 'blake3'} & set(sys.modules))"
+HEAVY = "sorted({'pyarrow', 'numpy', 'pyspark', 'duckdb', 'blake3'} & set(sys.modules))"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from quiver.config import LimitsConfig
 from quiver.errors import InputError
 from quiver.ipc import ARROW_FAULTS, check_schema
-from quiver.schemas import sort_metadata, strip_metadata
+from quiver.schemas import same_schema, sort_metadata, strip_metadata
 from quiver.slots import SlotTable
 
 __all__ = ["RecordBundle", "as_record_batch", "fingerprint", "resolve_bundle", "without_metadata"]
@@ -55,8 +55,7 @@ class RecordBundle(Mapping[str, pa.RecordBatch]):
     def equals(self, other: RecordBundle) -> bool:
         """Whether both hold the same slots with the same schemas and values."""
         return self._batches.keys() == other._batches.keys() and all(
-            batch.schema.equals(other[name].schema, check_metadata=True)
-            and batch.equals(other[name])
+            same_schema(batch.schema, other[name].schema) and batch.equals(other[name])
             for name, batch in self._batches.items()
         )
 
@@ -155,6 +154,6 @@ def fingerprint(schema: pa.Schema) -> bytes:
 def _fingerprint(serialized: bytes) -> bytes:
     schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     ordered = sort_metadata(schema)
-    if ordered.equals(schema, check_metadata=True):
+    if same_schema(ordered, schema):
         serialized = ordered.serialize().to_pybytes()
     return blake3.blake3(serialized).digest()

@@ -37,7 +37,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from quiver.errors import InputError
-from quiver.schemas import strip_metadata
+from quiver.schemas import same_schema, same_type, strip_metadata
 
 __all__ = ["common_type", "is_void", "union_schema"]
 
@@ -92,14 +92,14 @@ def union_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Give the narrowest type that holds the values of both; None if there is none."""
-    if left.equals(right, check_metadata=True):
+    if same_type(left, right, check_metadata=True):
         return left
     if is_void(left) or is_void(right):
         return _join_void(left, right)
     inner_left, inner_right = _unwrapped(left), _unwrapped(right)
     # Before dictionaries: runs may hide an extension in one, and Arrow's format keeps none there.
     if _is_extension(inner_left) or _is_extension(inner_right):
-        if inner_left.equals(inner_right):
+        if same_type(inner_left, inner_right):
             return inner_left
         return common_type(_bare(inner_left), _bare(inner_right))
     if isinstance(left, pa.DictionaryType) and isinstance(right, pa.DictionaryType):
@@ -113,7 +113,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 def _distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
     found: list[pa.Schema] = []
     for schema in schemas:
-        if not any(schema.equals(known, check_metadata=True) for known in found):
+        if not any(same_schema(schema, known) for known in found):
             found.append(schema)
     return found
 
@@ -315,7 +315,7 @@ def _join_nothing(_left: _Type, _right: _Type) -> None:
 
 def _join_unions(left: _Type, right: _Type) -> _Type | None:
     """Join unions that are the same but for metadata; of others it would have to be guessed."""
-    if not left.equals(right):
+    if not same_type(left, right):
         return None
     return strip_metadata(pa.schema([pa.field("", left)])).field(0).type
 

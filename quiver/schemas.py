@@ -11,7 +11,15 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 from pyarrow import types as kinds
 
-__all__ = ["change_children", "child_fields", "is_extension", "sort_metadata", "strip_metadata"]
+__all__ = [
+    "change_children",
+    "child_fields",
+    "is_extension",
+    "same_schema",
+    "same_type",
+    "sort_metadata",
+    "strip_metadata",
+]
 
 Kind: TypeAlias = Any
 Field: TypeAlias = Any
@@ -63,6 +71,36 @@ _LISTS: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Any]], ...]] = 
     (kinds.is_list_view, pa.list_view),
     (kinds.is_large_list_view, pa.large_list_view),
 )
+
+
+def same_type(one: Kind, other: Kind, *, check_metadata: bool = False) -> bool:
+    """Whether two types are equal, to the last child.
+
+    pyarrow's ``equals`` is not enough: to it, dictionaries whose values hold an extension type at
+    some depth are equal whatever their index type, and so are runs of anything of the kind.
+    """
+    if one is other:
+        return True
+    if not one.equals(other, check_metadata=check_metadata):
+        return False
+    if isinstance(one, pa.BaseExtensionType):
+        return same_type(one.storage_type, other.storage_type)
+    if isinstance(one, pa.DictionaryType) and one.index_type != other.index_type:
+        return False
+    return all(
+        same_type(ours.type, theirs.type, check_metadata=check_metadata)
+        for ours, theirs in zip(child_fields(one), child_fields(other), strict=True)
+    )
+
+
+def same_schema(one: pa.Schema, other: pa.Schema) -> bool:
+    """Whether two schemas are equal, metadata and all, as ``same_type`` tells types."""
+    if one is other:
+        return True
+    return one.equals(other, check_metadata=True) and all(
+        same_type(ours, theirs, check_metadata=True)
+        for ours, theirs in zip(one.types, other.types, strict=True)
+    )
 
 
 def is_extension(field: Field) -> bool:

@@ -25,6 +25,7 @@ from quiver.cli.sources import Source
 from quiver.errors import InputError
 from quiver.ipc import ARROW_FAULTS
 from quiver.promote import common_type
+from quiver.schemas import same_schema
 
 __all__ = ["align_by_key", "align_by_position", "regroup"]
 
@@ -50,7 +51,7 @@ def regroup(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     count = 0
     for whole in batches:
         batch = whole
-        if pending and not batch.schema.equals(pending[0].schema, check_metadata=True):
+        if pending and not same_schema(batch.schema, pending[0].schema):
             yield pa.Table.from_batches(pending)
             pending, count = [], 0
         while batch.num_rows:

@@ -15,8 +15,9 @@ from quiver.errors import InputError
 from quiver.promote import common_type
 from quiver.scan.nested import Array, Conversion, DataType, convert
 from quiver.scan.nulls import nulls
+from quiver.schemas import same_schema, same_type
 
-__all__ = ["CAST_FAULTS", "conform"]
+__all__ = ["CAST_FAULTS", "conform", "conform_table"]
 
 CAST_FAULTS: Final = (pa.ArrowException, OverflowError)
 """What pyarrow raises when a value does not fit its new type, or when it knows no such cast."""
@@ -29,12 +30,20 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     that names the column if its type is no narrower form of the wanted one, if a value cannot be
     kept exactly, or if a column that must not be null is.
     """
-    if batch.schema.equals(schema, check_metadata=True):
+    if same_schema(batch.schema, schema):
         return batch
     if not len(schema):
         return batch.select([])
     arrays = [_column(batch, field) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def conform_table(data: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """Do the same with a table, whose chunks stay apart, or with a batch, which becomes one."""
+    if isinstance(data, pa.Table) and same_schema(data.schema, schema):
+        return data
+    batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+    return pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
 
 
 def _column(batch: pa.RecordBatch, field: DataType) -> Array:
@@ -58,10 +67,10 @@ def _missing(rows: int, field: DataType) -> Array:
 
 
 def _widen(array: Array, field: DataType) -> Array:
-    if array.type.equals(field.type):
+    if same_type(array.type, field.type):
         return array
     joined = common_type(field.type, array.type)
-    if joined is None or not joined.equals(field.type):
+    if joined is None or not same_type(joined, field.type):
         raise InputError(f"column {field.name!r} is {array.type}, which {field.type} does not hold")
     try:
         wider = convert(array, field.type, _EXACT)

@@ -19,6 +19,7 @@ from pyarrow import types as kinds
 from quiver.ipc import child_types
 from quiver.promote import is_void
 from quiver.scan.nulls import nulls
+from quiver.schemas import same_type
 
 __all__ = ["Array", "Conversion", "DataType", "convert", "decode", "repeated_child"]
 
@@ -47,7 +48,7 @@ def convert(array: Array, kind: DataType, how: Conversion) -> Array:
     Children that are missing become null. Where types are equal the array comes back as it is,
     unless ``how`` changes it. Raises what the leaf's conversion raises, and ArrowException.
     """
-    if array.type.equals(kind) and not _changes(kind, how):
+    if same_type(array.type, kind) and not _changes(kind, how):
         return array
     if is_void(array.type):
         return nulls(len(array), kind)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from quiver.disk import LocalDisk
 from quiver.errors import InputError, MissingError
 from quiver.promote import union_schema
-from quiver.scan.conform import conform
+from quiver.scan.conform import conform, conform_table
 from quiver.scan.open_bundle import OpenBundle
 from quiver.scan.plan import Extent, Filter, Piece, extent_of, open_extent, plan_part
 from quiver.scan.predicate import mentioned
@@ -367,11 +367,7 @@ class Scan:
 
     def _tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
         for data in self._read(schema):
-            if data.schema.equals(schema, check_metadata=True):
-                yield data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
-            else:
-                batches = data.to_batches() if isinstance(data, pa.Table) else [data]
-                yield pa.Table.from_batches([conform(batch, schema) for batch in batches], schema)
+            yield conform_table(data, schema)
 
     def _read(self, schema: pa.Schema) -> Iterator[pa.Table | pa.RecordBatch]:
         columns = None if self.columns is None else schema.names

@@ -27,7 +27,15 @@ from pyarrow import types as kinds
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, InputError
 from quiver.ipc import ARROW_FAULTS, check_schema
-from quiver.schemas import Field, Kind, change_children, child_fields, is_extension
+from quiver.schemas import (
+    Field,
+    Kind,
+    change_children,
+    child_fields,
+    is_extension,
+    same_schema,
+    same_type,
+)
 from quiver.segment.tables import Column
 from quiver.segment.vocabulary import Numbers, United, Vocabulary, divide
 
@@ -123,7 +131,7 @@ def _stream(
             for place, each in zip(column.places, united, strict=True)
         ]
         kind = _with_indices(fields[index].type, iter(types))
-        if kind != fields[index].type:
+        if not same_type(kind, fields[index].type):
             fields[index] = fields[index].with_type(kind)
         leaves = [
             _rewritten(indices[chunks.start : chunks.stop], place, each)
@@ -144,10 +152,10 @@ def restore(batch: pa.RecordBatch, declared: pa.Schema) -> pa.RecordBatch:
     columns that differ are copied; all else is shared with ``batch``, which comes back as it is if
     nothing differs.
     """
-    if batch.schema.equals(declared, check_metadata=True):
+    if same_schema(batch.schema, declared):
         return batch
     arrays = [
-        array if array.type == field.type else _rebuild(array, field.type, _widened)
+        array if same_type(array.type, field.type) else _rebuild(array, field.type, _widened)
         for array, field in zip(batch.columns, declared, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=declared)
@@ -159,7 +167,7 @@ def restore_table(table: pa.Table, declared: pa.Schema) -> pa.Table:
     All of them have the same dictionaries, as in any Arrow file. Chunks stay what they are.
     """
     columns = [
-        column if column.type == field.type else _restored_column(column, field.type)
+        column if same_type(column.type, field.type) else _restored_column(column, field.type)
         for column, field in zip(table.columns, declared, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=declared)
@@ -191,7 +199,7 @@ def read_declared(data: bytes, stored: pa.Schema, limits: LimitsConfig) -> pa.Sc
         [place.kind.index_type for field in schema for place in _places(field, True)]
         for schema in (declared, stored)
     )
-    same = _erased(declared).equals(_erased(stored), check_metadata=True)
+    same = same_schema(_erased(declared), _erased(stored))
     if not same or any(not _holds(w, n) for w, n in zip(wide, narrow, strict=True)):
         raise DamagedEntry("a declared schema is of another stream", expected=stored)
     return declared
@@ -239,7 +247,7 @@ def _with_indices(kind: Kind, types: Iterator[Kind]) -> Kind:
 
     def changed(field: Field) -> Field:
         inner = _with_indices(field.type, types)
-        return field if inner == field.type else field.with_type(inner)
+        return field if same_type(inner, field.type) else field.with_type(inner)
 
     return change_children(kind, changed)
 
@@ -294,7 +302,7 @@ def _in_turn(arrays: Sequence[Column]) -> Leaf:
 
 
 def _widened(array: Column, kind: Kind) -> Column:
-    if array.type == kind:
+    if same_type(array.type, kind):
         return array
     indices, wide = array.indices, kind.index_type
     if len(indices) and not indices.offset:  # Half the time of a cast, which matters to a scan.

@@ -21,6 +21,7 @@ from quiver.errors import InputError
 from quiver.ipc import decode_own_streams, decode_stream, schema_message
 from quiver.payload import EncodedBundle, Payload
 from quiver.promote import union_schema
+from quiver.schemas import same_schema
 from quiver.segment.bounds import column_bounds
 from quiver.segment.catalog import SegmentInfo, describe
 from quiver.segment.directory import Description, encode_directory
@@ -240,7 +241,7 @@ def _stream_entry(
 
 
 def _declared(schema: pa.Schema, stored: pa.Schema) -> bytes | None:
-    if stored.equals(schema, check_metadata=True):
+    if same_schema(stored, schema):
         return None
     return schema.serialize().to_pybytes()
 

@@ -187,3 +187,45 @@ def test_the_names_of_the_children_of_a_map_are_those_that_arrow_gives_them():
         "value",
     )
     assert plain(found.column(0)) == plain(batch.column(0))
+
+
+def uuid_lists(*, large: bool = False) -> pa.Array:
+    values = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16] * 3, pa.binary(16)))
+    if large:
+        return pa.LargeListArray.from_arrays(pa.array([0, 1, 3], pa.int64()), values)
+    return pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), values)
+
+
+def numbered(index_type: pa.DataType) -> pa.RecordBatch:
+    indices = pa.array([0, 1, 1, 0], index_type)
+    return pa.record_batch({"x": pa.DictionaryArray.from_arrays(indices, uuid_lists())})
+
+
+def in_runs(*, large: bool) -> pa.RecordBatch:
+    ends = pa.array([3, 4], pa.int32())
+    return pa.record_batch({"x": pa.RunEndEncodedArray.from_arrays(ends, uuid_lists(large=large))})
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (numbered(pa.int8()), numbered(pa.int32())),
+        (in_runs(large=False), in_runs(large=True)),
+        (numbered(pa.uint16()), in_runs(large=True)),
+    ],
+    ids=["indices", "runs", "both"],
+)
+def test_types_that_pyarrow_takes_for_equal_are_kept_apart(tmp_path, pair):
+    """Dictionaries and runs around an extension type: see ``quiver.schemas.same_type``."""
+    appended = [*pair, *pair[::-1], *pair]
+    with opened(str(tmp_path)) as store:
+        store.subscribe("reader")
+        for batch in appended:
+            store.append({"a": batch})
+        store.finalize()
+        assert_same(appended, claimed(store))
+    assert_same(appended, bundles_of(str(tmp_path)))
+    table = quiver.scan(tmp_path, slot="a").to_table()
+    table.validate(full=True)
+    values = [value for batch in pair for value in batch["x"].to_pylist()]
+    assert sorted(map(str, table["x"].to_pylist())) == sorted(map(str, values * 3))

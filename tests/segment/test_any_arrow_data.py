@@ -223,9 +223,9 @@ def test_types_that_pyarrow_takes_for_equal_are_kept_apart(tmp_path, pair):
         for batch in appended:
             store.append({"a": batch})
         store.finalize()
+        assert_same(appended, bundles_of(str(tmp_path)))
+        table = quiver.scan(tmp_path, slot="a").to_table()
         assert_same(appended, claimed(store))
-    assert_same(appended, bundles_of(str(tmp_path)))
-    table = quiver.scan(tmp_path, slot="a").to_table()
     table.validate(full=True)
     values = [value for batch in pair for value in batch["x"].to_pylist()]
     assert sorted(map(str, table["x"].to_pylist())) == sorted(map(str, values * 3))

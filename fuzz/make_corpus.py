@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from quiver.segment.directory import Description, encode_directory
 from quiver.segment.format import Footer, encode_tail
-from quiver.segment.manifest import encode_manifest
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
+from tests.kit.manifests import manifest_of
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "v1"
@@ -92,7 +92,7 @@ def foreign_segment() -> bytes:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     directory = sink.getvalue().to_pybytes()
-    manifest = encode_manifest([BundleEntry(0, (SlotRef(0, 0, 0),), 0, 0)]).to_pybytes()
+    manifest = manifest_of([BundleEntry(0, (SlotRef(0, 0, 0),), 0, 0)]).to_pybytes()
     place = len(stream), len(directory), len(stream) + len(directory), len(manifest)
     body = stream + directory + manifest
     return body + encode_tail(Footer(1, 1, *place), zlib.crc32(body))

@@ -80,18 +80,23 @@ def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
 
 def encode_file(
     schema: pa.Schema,
-    batches: list[pa.RecordBatch],
+    batches: Sequence[pa.RecordBatch] | pa.Table,
     *,
     compression: Compression = "none",
     body_bytes: int | None = None,
 ) -> pa.Buffer:
     """Write batches of one schema as a complete IPC file; chunk ``i`` is ``batches[i]``.
 
+    Or the chunks of a table, if all of them have rows and columns: of others it loses count.
     Dictionaries of a column must be equal in all batches, otherwise pyarrow raises ArrowInvalid.
     ``body_bytes`` says about how large all buffers are, if the caller knows; to count takes time.
     """
     if body_bytes is None:
-        body_bytes = sum(batch.nbytes for batch in batches)
+        body_bytes = (
+            batches.nbytes
+            if isinstance(batches, pa.Table)
+            else sum(batch.nbytes for batch in batches)
+        )
     try:
         return _encode_within(schema, batches, body_bytes, options=_COMPRESSED[compression])
     except MemoryError as error:
@@ -100,13 +105,16 @@ def encode_file(
 
 def _encode_within(
     schema: pa.Schema,
-    batches: list[pa.RecordBatch],
+    batches: Sequence[pa.RecordBatch] | pa.Table,
     body_bytes: int,
     *,
     options: pa.ipc.IpcWriteOptions,
 ) -> pa.Buffer:
     """Encode into one piece of memory that should do; a sink that grows takes up to three times."""
-    guess = _FILE_BYTES + body_bytes + _CHUNK_BYTES * len(batches)
+    chunks = len(batches)
+    if isinstance(batches, pa.Table):
+        chunks = batches.column(0).num_chunks
+    guess = _FILE_BYTES + body_bytes + _CHUNK_BYTES * chunks
     room = pa.allocate_buffer(guess)
     sink: Any = pa.FixedSizeBufferWriter(room)
     try:
@@ -121,12 +129,15 @@ def _encode_within(
 def _write_file(
     sink: Any,  # noqa: ANN401
     schema: pa.Schema,
-    batches: list[pa.RecordBatch],
+    batches: Sequence[pa.RecordBatch] | pa.Table,
     *,
     options: pa.ipc.IpcWriteOptions,
 ) -> None:
     with pa.ipc.new_file(sink, schema, options=options) as writer:
-        if len(schema) and all(batch.num_rows for batch in batches):
+        if isinstance(batches, pa.Table):
+            writer.write_table(batches)
+            return
+        if batches and len(schema) and all(batch.num_rows for batch in batches):
             writer.write_table(pa.Table.from_batches(batches, schema))
             return
         for batch in batches:  # A table does not show chunks without rows.

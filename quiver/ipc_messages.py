@@ -25,7 +25,14 @@ from typing import Final, NamedTuple
 
 from quiver.errors import DamagedEntry
 
-__all__ = ["Blocks", "file_blocks", "stream_decoded_bytes"]
+__all__ = [
+    "Blocks",
+    "batch_message",
+    "file_blocks",
+    "file_footer",
+    "footer_schema",
+    "stream_decoded_bytes",
+]
 
 _U8: Final = struct.Struct("<B").unpack_from
 _U16: Final = struct.Struct("<H").unpack_from
@@ -53,6 +60,7 @@ _KIND_DICTIONARY, _KIND_BATCH = 2, 3
 _VERSION_5: Final = 4
 _NOT_COMPRESSED: Final = -1
 _LENGTH_BYTES: Final = 8
+_END_BYTES: Final = 8
 
 
 class _Message(NamedTuple):
@@ -170,6 +178,35 @@ def file_blocks(data: memoryview) -> tuple[Blocks, Blocks]:
     except struct.error as error:
         raise DamagedEntry(f"an Arrow file's footer cannot be read: {error}") from error
     return Blocks(data, tables[0]), Blocks(data, tables[1])
+
+
+def footer_schema(footer: memoryview) -> tuple[int, int]:
+    """Find the metadata version that a footer states, and the place of its schema's table."""
+    version, schema = _fields(footer, _U32(footer, 0)[0], 2)
+    return _I16(footer, version)[0] if version else 0, _follow(footer, schema)
+
+
+def batch_message(data: memoryview) -> tuple[int, int, int] | None:
+    """Find the batch in a stream: where its message starts, and how long metadata and body are.
+
+    None unless the stream is a schema, one uncompressed batch of metadata version 5, and the end.
+    """
+    try:
+        schema = _message(data, 0)
+        start = schema.body_start + schema.body_bytes
+        message = _message(data, start)
+        if not message.fields or _compressed_buffers(message):
+            return None
+        metadata, (version, kind, *_) = message.metadata, message.fields
+        if not version or not kind:
+            return None
+        if _U8(metadata, kind)[0] != _KIND_BATCH or _I16(metadata, version)[0] != _VERSION_5:
+            return None
+    except (struct.error, DamagedEntry):
+        return None
+    if message.body_start + message.body_bytes + _END_BYTES != len(data):
+        return None
+    return start, message.body_start - start, message.body_bytes
 
 
 def _message(data: memoryview, offset: int) -> _Message:

@@ -8,7 +8,8 @@
 ``stored``        recovered bundles, read again before they become a segment
 ``ingest``        append
 ``sealed``        finalize: seal what is open, write it without the lock, register it
-``scribe``        the thread that writes what an append has filled
+``scribe``        the thread that writes what an append has filled, and looks ahead
+``ahead``         what is done for a segment while it is open
 ``commit``        one sync for many: who leads, who follows, who is told
 ``delivery``      claim, ack, nack, defer
 ``outcomes``      ack.log to and from the registry

@@ -20,6 +20,7 @@ from quiver.acks import AckLog, Floor
 from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, Lock
+from quiver.engine.ahead import Preparation
 from quiver.engine.listeners import Listeners
 from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
 from quiver.manifest import StoreManifest
@@ -98,6 +99,8 @@ class Sealed:
     """The last number that its segment covers."""
     end: Place
     """The place in the WAL behind its last bundle."""
+    ahead: Preparation | None = None
+    """What was done for it while it was open."""
 
 
 @dataclass(slots=True)
@@ -126,6 +129,8 @@ class Core:
     """The place in the WAL behind the last bundle that joined the open segment."""
     sealed: Sealed | None = None
     """What becomes a segment next; in memory and in the WAL until it is one."""
+    ahead: Preparation | None = None
+    """What was done for the open segment so far, if anything was."""
     newest: SegmentInfo | None = None
     """What became of the last that was sealed; None if nothing in it could be decoded."""
     writer: int | None = None

@@ -50,7 +50,9 @@ def seal(core: Core) -> None:
         # Numbers that are used up and in no bundle are those of entries that recovery set aside.
         max(last_seq, core.next_wal_seq - 1),
         core.open_end,
+        core.ahead,
     )
+    core.ahead = None
     core.open_segment = OpenSegment(core.config.segment)
 
 
@@ -180,6 +182,7 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
             label=label,
             config=core.config.segment,
             trusted=True,
+            builder=None if sealed.ahead is None else sealed.ahead.hand_over(),
         )
     except QuiverError as error:
         core.metrics.add("quiver.segment.finalize_failures")

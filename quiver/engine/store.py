@@ -96,6 +96,8 @@ class Store:
         wal_seq, wal = taken.wal_seq, core.config.wal
         if taken.has_sealed:
             self._write_sealed()
+        elif self._scribe is not None:
+            self._scribe.look_ahead()
         ticket = Ticket(wal_seq, None if wal.durability == "segment" else taken.place)
         if wait and wal.durability == "sync":
             self._make_durable(ticket)

@@ -6,6 +6,7 @@
 ``directory``     one row for each stream, and what the store is
 ``manifest``      one row for each bundle
 ``stream``        chunks of one schema become Arrow files, their dictionaries united
+``builder``       the streams of a segment, of bundles that come some at a time
 ``open_segment``  bundles in memory until they are a file
 ``writer``        bundles to a file, durable in one step
 ``reader``        a file, mapped, checked as far as it is used
@@ -13,6 +14,7 @@
 ================  ============================================================================
 """
 
+from quiver.segment.builder import SegmentBuilder
 from quiver.segment.catalog import Catalog, SegmentInfo, read_info
 from quiver.segment.format import Extension, Footer, parse_segment_name, segment_name
 from quiver.segment.open_segment import OpenSegment
@@ -26,6 +28,7 @@ __all__ = [
     "Extension",
     "Footer",
     "OpenSegment",
+    "SegmentBuilder",
     "SegmentInfo",
     "SegmentLabel",
     "SegmentReader",

@@ -30,7 +30,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-__all__ = ["Bounds", "ColumnBounds", "column_bounds", "value_array", "value_type"]
+__all__ = [
+    "Bounds",
+    "ColumnBounds",
+    "RunningBounds",
+    "column_bounds",
+    "dictionary_bounds",
+    "value_array",
+    "value_type",
+]
 
 Column: TypeAlias = Any
 """An Arrow array or type; pyarrow's stubs know only those that are known beforehand."""
@@ -101,23 +109,64 @@ def value_array(kind: Column, data: bytes) -> Column:
 
 
 def column_bounds(table: pa.Table) -> list[ColumnBounds]:
-    """Find the bounds of each column of a stream's chunks."""
+    """Find the bounds of each column of a stream's chunks, of which dictionaries are united."""
     return [_bounds(column) for column in table.columns]
 
 
 def _bounds(column: Column) -> ColumnBounds:
-    kind = value_type(column.type)
-    if kind is None:
-        return ColumnBounds()
     chunks = [_storage(chunk) for chunk in column.chunks]
     if chunks and isinstance(chunks[0], pa.DictionaryArray):
-        return ColumnBounds(_stream_bounds(pa.chunked_array([chunks[0].dictionary], kind)))
-    if _is_text(kind):
+        return dictionary_bounds(chunks[0].dictionary)
+    running = RunningBounds(column.type)
+    running.add(chunks)
+    return running.found()
+
+
+def dictionary_bounds(words: Column) -> ColumnBounds:
+    """Find the bounds of a stream's column of which these are all values."""
+    kind = value_type(words.type)
+    if kind is None:
         return ColumnBounds()
-    if kinds.is_boolean(kind) or kinds.is_decimal(kind):
-        every: Column = pa.chunked_array
-        return ColumnBounds(_stream_bounds(every(chunks, kind)))
-    return _number_bounds(chunks, kind)
+    return ColumnBounds(_stream_bounds(pa.chunked_array([_storage(words)], kind)))
+
+
+class RunningBounds:
+    """The bounds of a column without dictionary, whose chunks come some at a time."""
+
+    def __init__(self, kind: Column) -> None:
+        self._kind = value_type(kind)
+        if self._kind is not None and _is_text(self._kind):
+            self._kind = None
+        self._parts: list[Column] = []
+
+    def add(self, chunks: Sequence[Column]) -> None:
+        """Look at chunks."""
+        kind = self._kind
+        if kind is None or not chunks:
+            return
+        if kinds.is_boolean(kind) or kinds.is_decimal(kind):
+            every: Column = pa.chunked_array
+            self._parts.append(_extremes(every([_storage(chunk) for chunk in chunks], kind)))
+        else:
+            self._parts.append(_chunk_numbers([_storage(chunk) for chunk in chunks], kind))
+
+    def found(self) -> ColumnBounds:
+        """Give the bounds of all chunks so far."""
+        if not self._parts:
+            return ColumnBounds()
+        if not isinstance(self._parts[0], _ChunkNumbers):
+            every: Column = pa.chunked_array
+            return ColumnBounds(_stream_bounds(every(self._parts, self._kind)))
+        return _number_bounds(self._parts)
+
+
+def _extremes(values: Column) -> Column:
+    """Give an array of the least and the greatest value, or of nulls."""
+    try:
+        both: Any = pc.min_max(values)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return values[:0].combine_chunks()
+    return pa.concat_arrays([pa.repeat(both[name], 1) for name in ("min", "max")])
 
 
 def _storage(array: Column) -> Column:
@@ -161,11 +210,26 @@ def _raw(scalar: Column) -> bytes:
     return array.buffers()[1].slice(0, array.type.bit_width // _BYTE).to_pybytes()
 
 
-def _number_bounds(chunks: Sequence[Column], kind: Column) -> ColumnBounds:
+@dataclass(frozen=True, slots=True)
+class _ChunkNumbers:
+    """Least and greatest value of each chunk; of those that are not ``known`` the widest."""
+
+    least: _Numbers
+    greatest: _Numbers
+    known: npt.NDArray[np.bool_]
+
+
+def _chunk_numbers(chunks: Sequence[Column], kind: Column) -> _ChunkNumbers:
     """Reduce all chunks at once: a call for each would cost more than the values do."""
     lengths = np.array([len(chunk) for chunk in chunks], np.int64)
     if not lengths.sum():
-        return ColumnBounds()
+        low, high = _widest(_dtype(kind))
+        nothing = np.zeros(len(chunks), bool)
+        return _ChunkNumbers(
+            np.full(len(chunks), low, _dtype(kind)),
+            np.full(len(chunks), high, _dtype(kind)),
+            nothing,
+        )
     whole = pa.concat_arrays([chunk for chunk in chunks if len(chunk)])
     values = _numbers(whole, kind)
     low, high = _widest(values.dtype)
@@ -180,16 +244,26 @@ def _number_bounds(chunks: Sequence[Column], kind: Column) -> ColumnBounds:
     known = np.ones(len(starts), bool)
     if valid is not None:
         known = np.logical_or.reduceat(valid, starts)
-    if not known.any():
-        return ColumnBounds()
-    stream = least[known].min(), greatest[known].max()
     every = np.full((2, len(lengths)), low, values.dtype)
     every[1] = high
     filled = np.flatnonzero(lengths)[known]
     every[0, filled], every[1, filled] = least[known], greatest[known]
+    all_known = np.zeros(len(lengths), bool)
+    all_known[filled] = True
+    return _ChunkNumbers(every[0], every[1], all_known)
+
+
+def _number_bounds(parts: Sequence[_ChunkNumbers]) -> ColumnBounds:
+    least, greatest, known = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("least", "greatest", "known")
+    )
+    if not known.any():
+        return ColumnBounds()
+    stream = least[known].min(), greatest[known].max()
     return ColumnBounds(
         None if np.isnan(stream[0]) else (stream[0].tobytes(), stream[1].tobytes()),
-        (every[0].tobytes(), every[1].tobytes()),
+        (least.tobytes(), greatest.tobytes()),
     )
 
 
@@ -200,13 +274,15 @@ def _reduce(how: np.ufunc, values: _Numbers, starts: _Numbers) -> _Numbers:
 
 def _numbers(array: Column, kind: Column) -> _Numbers:
     """View fixed-width values as numpy numbers of the same bytes; nulls hold anything."""
+    buffer = array.buffers()[1]
+    return np.frombuffer(buffer, _dtype(kind))[array.offset : array.offset + len(array)]
+
+
+def _dtype(kind: Column) -> np.dtype[Any]:
     width = kind.bit_width // _BYTE
     if kinds.is_floating(kind):
-        dtype = np.dtype(f"<f{width}")
-    else:
-        dtype = np.dtype(f"<u{width}" if kinds.is_unsigned_integer(kind) else f"<i{width}")
-    buffer = array.buffers()[1]
-    return np.frombuffer(buffer, dtype)[array.offset : array.offset + len(array)]
+        return np.dtype(f"<f{width}")
+    return np.dtype(f"<u{width}" if kinds.is_unsigned_integer(kind) else f"<i{width}")
 
 
 def _widest(dtype: np.dtype[Any]) -> tuple[Any, Any]:

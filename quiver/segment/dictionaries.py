@@ -39,7 +39,16 @@ from quiver.schemas import (
 from quiver.segment.tables import Column
 from quiver.segment.vocabulary import Numbers, United, Vocabulary, divide
 
-__all__ = ["UnitedChunks", "read_declared", "restore", "restore_table", "unite"]
+__all__ = [
+    "UnitedChunks",
+    "addressable",
+    "holds_dictionary",
+    "narrow_index",
+    "read_declared",
+    "restore",
+    "restore_table",
+    "unite",
+]
 
 _SIGNED: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED: Final = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
@@ -64,13 +73,7 @@ class _Place:
     narrow: bool
 
     def stored_index(self, word_count: int) -> Kind:
-        declared = self.kind.index_type
-        if not self.narrow:
-            return declared
-        family = _SIGNED if kinds.is_signed_integer(declared) else _UNSIGNED
-        fitting = (kind for kind in family if word_count <= _addressable(kind))
-        found = next(fitting, declared)
-        return found if found.bit_width < declared.bit_width else declared
+        return narrow_index(self.kind, word_count) if self.narrow else self.kind.index_type
 
 
 def unite(
@@ -109,7 +112,7 @@ class _Dictionaries:
             Vocabulary(
                 [leaf.dictionary for leaf in leaves],
                 ordered=place.kind.ordered,
-                addressable=_addressable(place.kind.index_type),
+                addressable=addressable(place.kind.index_type),
             )
             for place, leaves in zip(places, found, strict=True)
         ]
@@ -224,6 +227,11 @@ def _erased(schema: pa.Schema) -> pa.Schema:
 
     metadata: Any = schema.metadata
     return pa.schema([erased(field) for field in schema], metadata)
+
+
+def holds_dictionary(field: Field) -> bool:
+    """Whether there is a dictionary anywhere in a column, in the storage of an extension too."""
+    return bool(_places(field, narrow=False))
 
 
 def _places(field: Field, narrow: bool) -> list[_Place]:  # noqa: FBT001
@@ -344,6 +352,15 @@ def _translated(whole: Column, kind: Kind, table: Numbers, *, bases: Numbers) ->
     return pa.Array.from_buffers(kind, len(whole), [validity, pa.py_buffer(found.data)])
 
 
-def _addressable(kind: Kind) -> int:
+def narrow_index(kind: Kind, word_count: int) -> Kind:
+    """Give the narrowest index type of a dictionary's kind for so many words, of the same sign."""
+    declared = kind.index_type
+    family = _SIGNED if kinds.is_signed_integer(declared) else _UNSIGNED
+    fitting = (each for each in family if word_count <= addressable(each))
+    found = next(fitting, declared)
+    return found if found.bit_width < declared.bit_width else declared
+
+
+def addressable(kind: Kind) -> int:
     """How many words an index type tells apart."""
     return 1 << (kind.bit_width - kinds.is_signed_integer(kind))

@@ -7,9 +7,8 @@ that a segment of millions of bundles costs no more to open than its bytes.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,7 @@ from quiver.segment.tables import (
 )
 from quiver.slots import SLOTS_MAX
 
-__all__ = ["Manifest", "encode_manifest"]
+__all__ = ["BundleColumns", "Manifest", "References", "encode_manifest"]
 
 _REF: Final = (("slot_id", pa.uint16()), ("stream_id", pa.uint32()), ("chunk_index", pa.uint32()))
 _REFS: Final = pa.list_(
@@ -54,28 +53,47 @@ _TIMES: Final = ("ingestion_ts", "event_ts_min", "event_ts_max")
 Integers = npt.NDArray[np.int64]
 
 
-def encode_manifest(bundles: Sequence[BundleEntry]) -> pa.Buffer:
-    """Write the manifest; row ``i`` is bundle ``i``."""
-    refs = [ref for bundle in bundles for ref in bundle.refs]
-    offsets = [0, *itertools.accumulate(len(bundle.refs) for bundle in bundles)]
+class References(NamedTuple):
+    """Chunks that fill slots of bundles, one in each row, in any order."""
+
+    bundles: Integers
+    slots: Integers
+    streams: Integers
+    chunks: Integers
+
+
+class BundleColumns(NamedTuple):
+    """What else there is to say of bundles, in order: Arrow arrays of one value for each."""
+
+    wal_seq: Column
+    ingestion_ns: Column
+    event_ns_min: Column
+    event_ns_max: Column
+    byte_count: Column
+
+
+def encode_manifest(references: References, columns: BundleColumns) -> pa.Buffer:
+    """Write the manifest of as many bundles as ``columns`` have rows."""
+    order = np.lexsort((references.slots, references.bundles))
     items = pa.StructArray.from_arrays(
         [
-            pa.array([ref.slot_id for ref in refs], pa.uint16()),
-            pa.array([ref.stream_id for ref in refs], pa.uint32()),
-            pa.array([ref.chunk_index for ref in refs], pa.uint32()),
+            pa.array(values[order].astype(dtype))
+            for values, dtype in zip(references[1:], ("<u2", "<u4", "<u4"), strict=True)
         ],
         fields=list(_REFS.value_type),
     )
-    columns = [
-        pa.array([bundle.bundle_index for bundle in bundles], pa.uint32()),
-        pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items, type=_REFS),
-        pa.array([bundle.wal_seq for bundle in bundles], pa.uint64()),
-        pa.array([bundle.ingestion_ns for bundle in bundles], NANOSECONDS),
-        pa.array([bundle.event_ns_min for bundle in bundles], NANOSECONDS),
-        pa.array([bundle.event_ns_max for bundle in bundles], NANOSECONDS),
-        pa.array([bundle.byte_count for bundle in bundles], pa.uint64()),
+    count = len(columns.wal_seq)
+    ends = np.cumsum(np.bincount(references.bundles + 1, minlength=count + 1))
+    offsets: Any = pa.array(ends.astype(np.int32))
+    arrays = [
+        pa.array(np.arange(count, dtype=np.uint32)),
+        pa.ListArray.from_arrays(offsets, items, type=_REFS),
+        *(
+            column.cast(field.type)
+            for column, field in zip(columns, list(_SCHEMA)[2:], strict=True)
+        ),
     ]
-    return encode_file(_SCHEMA, [pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)])
+    return encode_file(_SCHEMA, [pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)])
 
 
 class Manifest:

@@ -7,26 +7,52 @@ reads no more than those.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import crc32c
 import numpy as np
 
 from quiver.errors import DamagedEntry
 
-__all__ = ["PAGE_BYTES", "PageChecks", "page_checksums"]
+__all__ = ["PAGE_BYTES", "PageChecks", "StreamChecks", "check_stream", "page_checksums"]
 
 PAGE_BYTES: Final = 4096
 _CHECKSUM = np.dtype("<u4")
 
 
+class StreamChecks(NamedTuple):
+    """Where a stream lies in its file, and its checksums: of the whole, and of each page."""
+
+    offset: int
+    length: int
+    crc32c: int
+    pages: bytes
+
+
 def page_checksums(data: memoryview, offset: int) -> bytes:
     """Compute the CRC32C of each page of a stream that starts at ``offset``, in order."""
-    first = PAGE_BYTES - offset % PAGE_BYTES
+    return check_stream([data], offset).pages
+
+
+def check_stream(pieces: Sequence[bytes | memoryview], offset: int) -> StreamChecks:
+    """Compute the checksums of a stream whose pieces lie one after the other from ``offset``."""
     check = crc32c.crc32c
-    found = [check(data[:first])]
-    found += [check(data[at : at + PAGE_BYTES]) for at in range(first, len(data), PAGE_BYTES)]
-    return np.array(found, _CHECKSUM).tobytes()
+    whole, length = 0, 0
+    pages: list[int] = []
+    begun = False
+    for piece in pieces:
+        data = memoryview(piece)
+        whole = check(data, whole)
+        first = -(offset + length) % PAGE_BYTES
+        if begun and first:
+            pages[-1] = check(data[:first], pages[-1])
+        elif first:
+            pages.append(check(data[:first]))
+        pages += [check(data[at : at + PAGE_BYTES]) for at in range(first, len(data), PAGE_BYTES)]
+        begun = begun or len(data) > 0
+        length += len(data)
+    return StreamChecks(offset, length, whole, np.array(pages, _CHECKSUM).tobytes())
 
 
 class PageChecks:

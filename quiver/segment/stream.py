@@ -1,154 +1,265 @@
 """Streams in the making: payloads that share slot, fingerprint and schema become one Arrow file.
 
-Or several, where their dictionaries do not fit into one: see ``dictionaries``. All of them are
-streams of the same slot and fingerprint. One chunk alone always fits, so any data can be written.
+Or several, where their dictionaries do not fit into one. All of them are streams of the same slot
+and fingerprint. One chunk alone always fits, so any data can be written.
+
+======================================  =========================================================
+a column's dictionaries                 the stream is made
+======================================  =========================================================
+none in any column                      of the messages that the payloads hold, as they are
+of plain values, without order          chunk by chunk: ``words``
+anything else: nested, ordered, ...     of all chunks at once, at the end: ``dictionaries``
+======================================  =========================================================
+
+The first two kinds take chunks while the segment is still open; which of them came together does
+not show in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from quiver.config import Compression, SegmentConfig
+from quiver.config import SegmentConfig
 from quiver.errors import InputError
 from quiver.ipc import encode_file
-from quiver.segment.dictionaries import UnitedChunks, unite
+from quiver.ipc_build import Messages, Piece, build_file, encode_messages, own_messages
+from quiver.segment.bounds import ColumnBounds, RunningBounds, column_bounds, dictionary_bounds
+from quiver.segment.dictionaries import holds_dictionary, unite
+from quiver.segment.events import EventRanges, event_place, event_ranges
+from quiver.segment.nulls import RunningNulls, count_nulls
 from quiver.segment.tables import Column
+from quiver.segment.words import Words, can_grow
 
-__all__ = [
-    "Chunk",
-    "EncodedChunks",
-    "Group",
-    "count_nulls",
-    "encode_chunks",
-    "event_range",
-    "join_ranges",
-]
+__all__ = ["Chunks", "FinishedStream", "GrowingStream", "finish_at_once", "growing_columns"]
 
-Range = tuple[int, int] | None
-"""Least and greatest time in nanoseconds since 1970, both included; None if there is none."""
-
-_FACTORS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_NS_MIN: Final = -(1 << 63)
-_NS_MAX: Final = (1 << 63) - 1
+_WRITE_FAULTS: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """One payload as Arrow data, and the bundle it came in."""
+class FinishedStream(NamedTuple):
+    """A stream as bytes, in pieces, and what the tables say of it.
 
-    bundle_index: int
-    ingestion_ns: int
-    event: Range
-    batch: pa.RecordBatch
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The chunks of one slot with one fingerprint and one schema, in order of their bundles."""
-
-    slot_id: int
-    fingerprint: bytes
-    schema: pa.Schema
-    chunks: list[Chunk] = field(default_factory=list)
-
-
-class EncodedChunks(NamedTuple):
-    """Chunks that share an Arrow file, that file, and the schema that it has.
-
-    It is the declared one, except that indices of dictionaries may be narrower.
+    ``stored_schema`` is the declared one, except that indices of dictionaries may be narrower.
+    ``bundles`` has the index of each chunk's bundle.
     """
 
-    chunks: Sequence[Chunk]
-    data: pa.Buffer
     stored_schema: pa.Schema
+    bundles: Sequence[int]
+    rows: Sequence[int]
+    events: EventRanges
+    null_counts: tuple[int | None, ...]
+    bounds: tuple[ColumnBounds, ...]
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Payloads of one schema as Arrow data, and the index of the bundle that each came in."""
+
+    bundles: Sequence[int]
     batches: Sequence[pa.RecordBatch]
+    payloads: Sequence[memoryview]
+
+    def part(self, start: int, stop: int) -> Chunks:
+        """Give chunks ``[start, stop)``."""
+        return Chunks(self.bundles[start:stop], self.batches[start:stop], self.payloads[start:stop])
 
 
-def encode_chunks(
-    schema: pa.Schema, chunks: Sequence[Chunk], *, config: SegmentConfig
-) -> list[EncodedChunks]:
-    """Write chunks of one schema as few Arrow files, filled in order."""
-    batches = [chunk.batch for chunk in chunks]
-    parts = unite(schema, batches, cardinality=config.dictionary_cardinality)
-    return [
-        _encode(part, chunks[part.chunks.start : part.chunks.stop], config.compression)
-        for part in parts
-    ]
+class GrowingStream:
+    """A stream that takes chunks until ``finish``, which may be called again after more of them.
 
+    Not safe for several threads at once. ``columns`` are the places of those with dictionaries,
+    each as ``words.can_grow`` wants it.
+    """
 
-def _encode(part: UnitedChunks, chunks: Sequence[Chunk], compression: Compression) -> EncodedChunks:
-    # What is united is no larger, and to ask the batches as they came is quick.
-    body_bytes = sum(chunk.batch.get_total_buffer_size() for chunk in chunks)
-    try:
-        data = encode_file(
-            part.schema, list(part.batches), compression=compression, body_bytes=body_bytes
+    def __init__(
+        self, schema: pa.Schema, columns: Sequence[int], *, event_column: str, config: SegmentConfig
+    ) -> None:
+        self._schema = schema
+        self._event_column = event_column
+        self._config = config
+        self._words = {place: Words(schema.field(place).type) for place in columns}
+        self._bundles: list[int] = []
+        self._rows: list[int] = []
+        self._events: list[EventRanges] = []
+        self._messages: list[Messages] = []
+        self._plain_types = [field.type for field in schema]
+        self._bounds = [RunningBounds(field.type) for field in schema]
+        self._nulls = [RunningNulls(field.type) for field in schema]
+
+    def take(self, chunks: Chunks) -> int:
+        """Take as many of the chunks as fit, in their order, and say how many; the first always."""
+        batches = chunks.batches
+        arrays = {place: [batch.column(place) for batch in batches] for place in self._words}
+        surveys = {place: words.survey(arrays[place]) for place, words in self._words.items()}
+        count = min(
+            (
+                words.fitting(surveys[place], self._config.dictionary_cardinality)
+                for place, words in self._words.items()
+            ),
+            default=len(batches),
         )
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"pyarrow cannot write this data as a file: {error}") from error
-    return EncodedChunks(chunks, data, part.schema, part.batches)
+        if count:
+            indices = {
+                place: words.take(arrays[place][:count], surveys[place])
+                for place, words in self._words.items()
+            }
+            self._add(chunks.part(0, count), indices)
+        return count
 
+    def _add(self, chunks: Chunks, indices: dict[int, list[Column]]) -> None:
+        batches = chunks.batches
+        kinds = list(self._plain_types)
+        for place, words in self._words.items():
+            kinds[place] = words.index_type
+        columns: list[Column] = []
+        for place in range(len(self._schema)):
+            if place in indices:
+                columns.append(indices[place])
+            else:
+                columns.append([batch.column(place) for batch in batches])
+                self._bounds[place].add(columns[place])
+            self._nulls[place].add(columns[place])
+        messages = self._plain_messages(chunks)
+        if messages is None:
+            messages = self._encoded(columns, kinds, chunks)
+        if self._messages and kinds != self._plain_types:
+            self._messages = [self._widened(each, kinds) for each in self._messages]
+        self._plain_types = kinds
+        self._messages.append(messages)
+        self._bundles += chunks.bundles
+        self._rows += [batch.num_rows for batch in batches]
+        self._events.append(_events(self._schema, self._event_column, batches))
 
-def event_range(batch: pa.RecordBatch, column_name: str) -> Range:
-    """Find the range of a timestamp column; None if it is absent, no timestamp, or all null.
-
-    A time without zone counts as UTC. One beyond what 64 bits of nanoseconds hold (years 1677 to
-    2262) counts as the nearest that they do, so that a search by range still finds the chunk.
-    """
-    places = batch.schema.get_all_field_indices(column_name) if column_name else []
-    if len(places) != 1 or not pa.types.is_timestamp(batch.schema.types[places[0]]):
-        return None
-    column: Column = batch.column(places[0])
-    both: Any = pc.min_max(column)
-    low, high = both["min"].value, both["max"].value
-    if low is None or high is None:
-        return None
-    factor = _FACTORS[column.type.unit]
-    return _clamp(low * factor), _clamp(high * factor)
-
-
-def _clamp(nanoseconds: int) -> int:
-    return min(max(nanoseconds, _NS_MIN), _NS_MAX)
-
-
-def join_ranges(ranges: Sequence[Range]) -> Range:
-    """Find the range that spans all of those given; None if none of them is one."""
-    known = [each for each in ranges if each is not None]
-    if not known:
-        return None
-    return min(low for low, _ in known), max(high for _, high in known)
-
-
-def count_nulls(table: pa.Table) -> tuple[int | None, ...]:
-    """Count the nulls of each column of a stream; None where only the values could tell.
-
-    That is so for unions, run-end encoded columns, and dictionaries that hold a null or such types.
-    """
-    return tuple(_count_nulls(column) for column in table.columns)
-
-
-def _count_nulls(column: Column) -> int | None:
-    """Count from validity bitmaps alone.
-
-    Not by ``pyarrow.compute.count``: it ends the process on a dictionary whose values are of the
-    null type, and misses nulls in the storage of extension types.
-    """
-    array: Column = column.chunk(0) if column.num_chunks else None
-    kind: Column = column.type
-    while isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-        array = None if array is None else array.storage
-    while array is not None and pa.types.is_dictionary(array.type):
-        array = array.dictionary  # All chunks of a file have the same one.
-        kind = array.type
-        while isinstance(kind, pa.BaseExtensionType):
-            array, kind = array.storage, kind.storage_type
-        if array.null_count:
+    def _plain_messages(self, chunks: Chunks) -> Messages | None:
+        """Find the messages in the payloads, if they can stay as they are."""
+        if self._words or self._config.compression != "none":
             return None
-    if pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
-        return None
-    return int(column.null_count)
+        return own_messages(chunks.payloads)
+
+    def _encoded(self, columns: Sequence[Column], kinds: Sequence[Any], chunks: Chunks) -> Messages:
+        """Write chunks anew, each dictionary as its indices."""
+        schema = _plain_schema(kinds)
+        body_bytes = sum(map(len, chunks.payloads))
+        rows = [batch.num_rows for batch in chunks.batches]
+        table: pa.Table | list[pa.RecordBatch]
+        if columns and all(rows):
+            make: Any = pa.chunked_array
+            arrays = [make(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+            table = pa.Table.from_arrays(arrays, schema=schema)
+        else:  # A table does not show chunks without rows.
+            table = [
+                pa.RecordBatch.from_arrays([column[chunk] for column in columns], schema=schema)
+                for chunk in range(len(rows))
+            ]
+        return self._written(table, body_bytes)
+
+    def _written(self, table: pa.Table | list[pa.RecordBatch], body_bytes: int) -> Messages:
+        try:
+            if isinstance(table, pa.Table):
+                table.validate()  # Of a few microseconds, against bytes that nobody could read.
+            return encode_messages(
+                table, compression=self._config.compression, body_bytes=body_bytes
+            )
+        except _WRITE_FAULTS as error:
+            raise _unwritable(error) from error
+
+    def _widened(self, messages: Messages, kinds: Sequence[Any]) -> Messages:
+        """Write messages again with wider indices, now that there are more words."""
+        narrow = _plain_schema(self._plain_types)
+        data = b"".join([narrow.serialize(), *messages.pieces])
+        with pa.ipc.open_stream(data) as reader:
+            batches = list(reader)
+        wide = _plain_schema(kinds)
+        ready = []
+        for batch in batches:
+            arrays = [
+                array.cast(kind) if place in self._words else array
+                for place, (array, kind) in enumerate(zip(batch.columns, kinds, strict=True))
+            ]
+            ready.append(pa.RecordBatch.from_arrays(arrays, schema=wide))
+        return self._written(ready, 2 * len(data))
+
+    def finish(self) -> FinishedStream:
+        """Give the stream of all chunks so far."""
+        fields = list(self._schema)
+        bounds = [running.found() for running in self._bounds]
+        nulls = [running.found() for running in self._nulls]
+        empty = []
+        for place, words in self._words.items():
+            kind = pa.dictionary(words.index_type, words.kind.value_type)
+            if kind != fields[place].type:
+                fields[place] = fields[place].with_type(kind)
+            bounds[place] = dictionary_bounds(words.values)
+            nulls[place] = None if words.values.null_count else nulls[place]
+            indices: Any = pa.array([], words.index_type)
+            empty.append(pa.DictionaryArray.from_arrays(indices, words.values))
+        metadata: Any = self._schema.metadata
+        stored = pa.schema(fields, metadata)
+        try:
+            pieces = build_file(stored, empty, self._messages, compression=self._config.compression)
+        except _WRITE_FAULTS as error:
+            raise _unwritable(error) from error
+        events = EventRanges.joined(self._events)
+        return FinishedStream(
+            stored, self._bundles, self._rows, events, tuple(nulls), tuple(bounds), pieces
+        )
+
+
+def _plain_schema(kinds: Sequence[Any]) -> pa.Schema:
+    return pa.schema([pa.field("", kind) for kind in kinds])
+
+
+def _events(schema: pa.Schema, event_column: str, batches: Sequence[pa.RecordBatch]) -> EventRanges:
+    place = event_place(schema, event_column)
+    if place is None:
+        return EventRanges.unknown(len(batches))
+    return event_ranges([batch.column(place) for batch in batches])
+
+
+def finish_at_once(
+    schema: pa.Schema, chunks: Chunks, event_column: str, *, config: SegmentConfig
+) -> list[FinishedStream]:
+    """Make streams of chunks whose dictionaries can only be united together."""
+    found = []
+    for part in unite(schema, chunks.batches, cardinality=config.dictionary_cardinality):
+        ours = chunks.part(part.chunks.start, part.chunks.stop)
+        # What is united is no larger, and to ask the batches as they came is quick.
+        body_bytes = sum(batch.get_total_buffer_size() for batch in ours.batches)
+        try:
+            for batch in part.batches:
+                batch.validate()
+            data = encode_file(
+                part.schema,
+                list(part.batches),
+                compression=config.compression,
+                body_bytes=body_bytes,
+            )
+        except _WRITE_FAULTS as error:
+            raise _unwritable(error) from error
+        table = pa.Table.from_batches(part.batches, part.schema)
+        found.append(
+            FinishedStream(
+                part.schema,
+                ours.bundles,
+                [batch.num_rows for batch in part.batches],
+                _events(schema, event_column, part.batches),
+                count_nulls(table),
+                tuple(column_bounds(table)),
+                [memoryview(data)],
+            )
+        )
+    return found
+
+
+def _unwritable(error: Exception) -> InputError:
+    return InputError(f"pyarrow cannot write this data as a file: {error}")
+
+
+def growing_columns(schema: pa.Schema) -> list[int] | None:
+    """List the columns with dictionaries; None if one of them cannot grow chunk by chunk."""
+    found = [place for place, field in enumerate(schema) if holds_dictionary(field)]
+    return found if all(can_grow(schema.field(place)) for place in found) else None

@@ -29,7 +29,7 @@ from pyarrow import types as kinds
 
 from quiver.segment.tables import Column
 
-__all__ = ["Numbers", "United", "Vocabulary", "divide"]
+__all__ = ["Numbers", "United", "Vocabulary", "comparison", "divide", "numbers_of"]
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -60,7 +60,7 @@ class Vocabulary:
         """Give all values of all dictionaries numbers."""
         self._distinct: list[Column] = []
         self._which: list[int] = []
-        same = _comparison(dictionaries[0].type)
+        same = comparison(dictionaries[0].type)
         for each in dictionaries:
             if not self._distinct or not same(each, self._distinct[-1]):
                 self._distinct.append(each)
@@ -80,7 +80,7 @@ class Vocabulary:
         else:
             try:
                 self._values = pa.concat_arrays(self._distinct)
-                self._numbers = _numbers(self._values)
+                self._numbers = numbers_of(self._values)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 self._fixed = True
                 self._numbers = self._whole_numbers()
@@ -182,7 +182,7 @@ def _is_prefix(one: Numbers, other: Numbers) -> bool:
     return np.array_equal(one[:length], other[:length])
 
 
-def _comparison(kind: Any) -> Callable[[Column, Column], bool]:  # noqa: ANN401
+def comparison(kind: Any) -> Callable[[Column, Column], bool]:  # noqa: ANN401
     """Find out how to tell that two arrays of a type are the same bit for bit, or may not be."""
     exact = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_integer(kind)
     return _equal if exact else _same_bits
@@ -215,7 +215,7 @@ def _pick(values: Column, places: Numbers) -> Column:
         return pa.concat_arrays([values.slice(place, 1) for place in places.tolist()])
 
 
-def _numbers(array: Column) -> Numbers:
+def numbers_of(array: Column) -> Numbers:
     """Give values numbers in order of first appearance, equal ones for equal bits, nulls too.
 
     ``array`` was made by concatenation, so nothing in it is a slice. Raises
@@ -226,16 +226,16 @@ def _numbers(array: Column) -> Numbers:
     if kinds.is_null(kind) or not count:
         return np.zeros(count, np.int64)
     if kinds.is_struct(kind):
-        children = [_numbers(array.field(index)[:count]) for index in range(kind.num_fields)]
+        children = [numbers_of(array.field(index)[:count]) for index in range(kind.num_fields)]
         return _number_rows(array, np.array(children, np.int64).T.reshape(count, -1))
     if kinds.is_fixed_size_list(kind):
-        child = _numbers(array.values)[: count * kind.list_size]
+        child = numbers_of(array.values)[: count * kind.list_size]
         return _number_rows(array, child.reshape(count, -1))
     if kinds.is_map(kind):
-        pairs = np.stack([_numbers(array.keys), _numbers(array.items)], axis=1)
+        pairs = np.stack([numbers_of(array.keys), numbers_of(array.items)], axis=1)
         return _number_runs(array, pairs, np.int32)
     if kinds.is_list(kind) or kinds.is_large_list(kind):
-        child = _numbers(array.values).reshape(-1, 1)
+        child = numbers_of(array.values).reshape(-1, 1)
         return _number_runs(array, child, np.int32 if kinds.is_list(kind) else np.int64)
     if kind.num_fields or isinstance(kind, pa.DictionaryType | pa.BaseExtensionType):
         raise pa.ArrowNotImplementedError(f"values of {kind} have no numbers")

@@ -232,6 +232,34 @@ def refused_segments(life: Rehearsal) -> None:
     life.survive(lambda: life.append(1))
 
 
+def prepared_segments(life: Rehearsal) -> None:
+    """Segments of which something was prepared, or all; written at once, later, or never."""
+    life.register("a")
+
+    def more() -> None:
+        life.append(1)
+        life.look_ahead()
+
+    for count in (1, 3):
+        life.append(count)
+        life.look_ahead()
+    life.append(2)
+    with life.refusing(1):
+        life.survive(life.finalize)
+    more()
+    with life.meanwhile(_every(3, more)):
+        life.survive(life.finalize)
+    more()
+    life.survive(lambda: life.take("a", 5))
+    life.survive(life.finalize)
+    more()
+    life.survive(life.close)
+    if life.store.closed:
+        life.open()
+    life.look_ahead()
+    life.survive(more)
+
+
 def _at(chosen: int, act: Callable[[], None]) -> Callable[[int], None]:
     return lambda moment: act() if moment == chosen else None
 
@@ -261,6 +289,7 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "fill segments": fill_segments,
     "refused segments": refused_segments,
     "refused without a log": refused_segments,
+    "prepared segments": prepared_segments,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},

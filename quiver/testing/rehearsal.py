@@ -30,6 +30,7 @@ import pyarrow as pa
 from quiver.config import Config
 from quiver.engine import Store
 from quiver.engine import open as open_store
+from quiver.engine.scribe import look_ahead
 from quiver.errors import QuiverError
 from quiver.manifest import StoreManifest
 from quiver.testing.manual_clock import ManualClock
@@ -115,6 +116,10 @@ class Rehearsal:
         self.unsettled.pop(subscriber, None)
         self.store.unsubscribe(subscriber)
         self.stage.mark("left", subscriber=subscriber)
+
+    def look_ahead(self) -> None:
+        """Prepare what is open, as the scribe does now and then in a store with a worker."""
+        look_ahead(self.store._core)
 
     def append(self, count: int = 1, *, wait: bool = True) -> None:
         """Append the next bundles, and note each that was acknowledged.

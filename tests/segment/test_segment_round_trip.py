@@ -10,6 +10,7 @@ from quiver.disk import LocalDisk
 from quiver.errors import CapacityError, ClosedError, DamagedEntry, InputError
 from quiver.payload import EncodedBundle
 from quiver.segment import SegmentInfo, SegmentReader, write_segment
+from quiver.segment import contents as contents_module
 from quiver.segment import writer as writer_module
 from quiver.slots import Slot, SlotTable
 
@@ -206,9 +207,18 @@ def test_a_full_disk_leaves_no_file_behind_and_can_be_tried_again(tmp_path, shel
     shelf.read(info).verify()
 
 
-@pytest.mark.parametrize("name", ["BUNDLES_MAX", "STREAMS_MAX", "LENGTH_MAX"])
-def test_what_would_be_too_large_to_read_is_never_written(shelf, numbers, monkeypatch, name):
-    monkeypatch.setattr(writer_module, name, 1)
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (writer_module, "BUNDLES_MAX"),
+        (writer_module, "STREAMS_MAX"),
+        (contents_module, "LENGTH_MAX"),
+    ],
+)
+def test_what_would_be_too_large_to_read_is_never_written(
+    shelf, numbers, monkeypatch, module, name
+):
+    monkeypatch.setattr(module, name, 1)
     with pytest.raises(InputError):
         shelf.write({0: numbers(1)}, {5: numbers(1)})
     assert shelf.disk.list_dir("") == []

@@ -10,9 +10,10 @@ from quiver.errors import DamagedEntry, VersionError
 from quiver.ipc import encode_file
 from quiver.segment.directory import Description, decode_directory, encode_directory
 from quiver.segment.format import Footer
-from quiver.segment.manifest import Manifest, encode_manifest
+from quiver.segment.manifest import Manifest
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
 from quiver.slots import SlotTable
+from tests.kit.manifests import manifest_of
 
 FIRST = StreamEntry(
     stream_id=0,
@@ -191,7 +192,7 @@ def test_a_representative_schema_is_held_to_the_limits():
 
 
 def test_bundles_come_back_as_they_were_written():
-    table = Manifest(encode_manifest(BUNDLES), 3, [SECOND, FIRST])
+    table = Manifest(manifest_of(BUNDLES), 3, [SECOND, FIRST])
     assert len(table) == 3
     assert [table.entry(index) for index in range(3)] == BUNDLES
     assert table.wal_seq_range() == (10, 12)
@@ -215,7 +216,7 @@ DAMAGED_BUNDLES = [
 
 @pytest.mark.parametrize("what,entry,message", DAMAGED_BUNDLES)
 def test_each_impossible_value_of_a_bundle_is_named_with_its_index(what, entry, message):
-    table = encode_manifest([BUNDLES[0], entry, BUNDLES[2]])
+    table = manifest_of([BUNDLES[0], entry, BUNDLES[2]])
     with pytest.raises(DamagedEntry, match=message) as caught:
         Manifest(table, 3, [FIRST, SECOND])
     assert caught.value.message.startswith("bundle 1 ")
@@ -223,19 +224,19 @@ def test_each_impossible_value_of_a_bundle_is_named_with_its_index(what, entry, 
 
 def test_a_manifest_with_another_number_of_bundles_than_the_footer_says_is_damage():
     with pytest.raises(DamagedEntry, match="disagree about its rows"):
-        Manifest(encode_manifest(BUNDLES), 2, [FIRST, SECOND])
+        Manifest(manifest_of(BUNDLES), 2, [FIRST, SECOND])
 
 
 def test_references_without_any_stream_are_damage():
     with pytest.raises(DamagedEntry, match="bundle 0 is filled from a stream"):
-        Manifest(encode_manifest(BUNDLES), 3, [])
+        Manifest(manifest_of(BUNDLES), 3, [])
 
 
 @pytest.mark.parametrize("name", ["bundle_index", "slot_refs"])
 @pytest.mark.parametrize("column", [None, pa.array([1, 2, 3])], ids=["missing", "other type"])
 def test_each_column_of_version_1_must_be_in_the_manifest(name, column):
     with pytest.raises(DamagedEntry, match=name):
-        Manifest(with_column(encode_manifest(BUNDLES), name, column), 3, [FIRST, SECOND])
+        Manifest(with_column(manifest_of(BUNDLES), name, column), 3, [FIRST, SECOND])
 
 
 REF = pa.struct(
@@ -253,7 +254,7 @@ ONE = {"slot_id": 0, "stream_id": 0, "chunk_index": 0}
     ],
 )
 def test_nulls_among_references_are_damage(what, refs):
-    table = with_column(encode_manifest(BUNDLES), "slot_refs", pa.array(refs, pa.list_(REF)))
+    table = with_column(manifest_of(BUNDLES), "slot_refs", pa.array(refs, pa.list_(REF)))
     with pytest.raises(DamagedEntry, match="nulls"):
         Manifest(table, 3, [FIRST, SECOND])
 
@@ -262,12 +263,12 @@ def test_references_without_one_of_their_fields_are_damage():
     kind = pa.list_(pa.struct([("slot_id", pa.uint16()), ("stream_id", pa.uint32())]))
     column = pa.array([[], [], []], kind)
     with pytest.raises(DamagedEntry, match="chunk_index"):
-        Manifest(with_column(encode_manifest(BUNDLES), "slot_refs", column), 3, [FIRST, SECOND])
+        Manifest(with_column(manifest_of(BUNDLES), "slot_refs", column), 3, [FIRST, SECOND])
 
 
 @pytest.mark.parametrize("batches", [0, 2])
 def test_a_table_is_exactly_one_batch(batches):
-    batch = pa.ipc.open_file(encode_manifest(BUNDLES)).get_batch(0)
+    batch = pa.ipc.open_file(manifest_of(BUNDLES)).get_batch(0)
     with pytest.raises(DamagedEntry, match="not one batch"):
         Manifest(encode_file(batch.schema, [batch] * batches), 3, [FIRST, SECOND])
 

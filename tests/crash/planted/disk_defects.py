@@ -89,7 +89,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a segment says that it holds less than it does",
-        "quiver.segment.writer",
+        "quiver.segment.contents",
         "wal_seq_last=max(bundle.wal_seq for bundle in bundles),",
         "wal_seq_last=min(bundle.wal_seq for bundle in bundles),",
     ),

@@ -371,4 +371,17 @@ DEFECTS: Final = (
         "place <= self._core.log.end or",
         lost="write core_0/wal/quiver.wal ",
     ),
+    Defect(
+        "a segment has only what was prepared while it was open",
+        "quiver.segment.writer",
+        "    builder.add(bundles[len(builder.bundles) :], slots)\n",
+        "    builder.bundles or builder.add(bundles, slots)\n",
+    ),
+    Defect(
+        "what was prepared for one segment is offered for the next",
+        "quiver.engine.sealed",
+        "    core.ahead = None\n",
+        "",
+        harmless="Whoever writes a segment sees that these are other bundles, and begins anew.",
+    ),
 )

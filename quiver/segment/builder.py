@@ -1,0 +1,140 @@
+"""A segment in the making: bundles go in some at a time, streams come out at the end.
+
+Most of the work is done when bundles come, so that little is left when the segment is due. The
+streams depend on the bundles and their order alone, not on how many came together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from quiver.config import SegmentConfig
+from quiver.errors import InputError
+from quiver.ipc import decode_own_streams, decode_stream, schema_message
+from quiver.payload import EncodedBundle, Payload
+from quiver.segment.open_segment import check_bundle
+from quiver.segment.stream import (
+    Chunks,
+    FinishedStream,
+    GrowingStream,
+    finish_at_once,
+    growing_columns,
+)
+from quiver.slots import SlotTable
+
+__all__ = ["BuiltStream", "SegmentBuilder"]
+
+_WINDOW: Final = 1024
+"""Chunks that a stream is offered at once; fewer while they do not fit."""
+
+
+class BuiltStream(NamedTuple):
+    """A stream, whose it is, and the schema that its chunks were declared with."""
+
+    slot_id: int
+    fingerprint: bytes
+    schema: pa.Schema
+    stream: FinishedStream
+
+
+class SegmentBuilder:
+    """Groups the payloads of bundles into streams. Not safe for several threads at once.
+
+    Payloads are ``trusted`` if this process encoded or checked them; others are validated first.
+    """
+
+    def __init__(self, config: SegmentConfig, *, trusted: bool) -> None:
+        """Start without a bundle."""
+        self.bundles: list[EncodedBundle] = []
+        self.sound = True
+        """Whether it holds all of ``bundles`` and no more: not after an ``add`` that failed."""
+        self._config = config
+        self._trusted = trusted
+        self._groups: dict[tuple[int, bytes, bytes], _Group] = {}
+
+    def add(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> None:
+        """Take bundles in, behind those that are in; ``slots`` has all that they fill.
+
+        Raises InputError for a slot that is not there, and DamagedEntry for a payload that is not
+        what it says; then this builder is of no use any more.
+        """
+        if not self.sound:
+            raise InputError("a builder is used after it failed", hint="begin with a new one")
+        self.sound = False
+        gathered: dict[tuple[int, bytes, bytes], list[tuple[int, Payload]]] = {}
+        for index, bundle in enumerate(bundles, len(self.bundles)):
+            check_bundle(bundle)
+            for payload in bundle.payloads:
+                if not self._trusted:
+                    decode_stream(payload.data, rows=payload.row_count)
+                # Two schemas that share a fingerprint by mistake are kept apart here and not
+                # refused, since the bundles were taken long ago.
+                key = (payload.slot_id, payload.fingerprint, schema_message(payload.data))
+                gathered.setdefault(key, []).append((index, payload))
+        for key, members in gathered.items():
+            payloads = [memoryview(payload.data) for _, payload in members]
+            batches = decode_own_streams(payloads)
+            group = self._groups.get(key)
+            if group is None:
+                event_column = slots[key[0]].event_time
+                group = _Group(batches[0].schema, event_column, self._config)
+                self._groups[key] = group
+            group.add(Chunks([index for index, _ in members], batches, payloads))
+        self.bundles += bundles
+        self.sound = True
+
+    def finish(self) -> list[BuiltStream]:
+        """Give the streams of all bundles so far; may be called again."""
+        return [
+            BuiltStream(slot_id, fingerprint, group.schema, stream)
+            for (slot_id, fingerprint, _), group in self._groups.items()
+            for stream in group.finish()
+        ]
+
+
+class _Group:
+    """The streams of one slot with one fingerprint and one schema, filled in order."""
+
+    def __init__(self, schema: pa.Schema, event_column: str, config: SegmentConfig) -> None:
+        self.schema = schema
+        self._event_column = event_column
+        self._config = config
+        self._columns = growing_columns(schema)
+        self._streams: list[GrowingStream] = []
+        self._waiting: list[Chunks] = []
+        """Chunks that can only be united together."""
+
+    def add(self, chunks: Chunks) -> None:
+        if self._columns is None:
+            self._waiting.append(chunks)
+            return
+        if not self._streams:
+            self._streams.append(self._new_stream(self._columns))
+        start, window = 0, _WINDOW
+        while start < len(chunks.bundles):
+            offered = chunks.part(start, start + window)
+            taken = self._streams[-1].take(offered)
+            start += taken
+            window = _WINDOW
+            if taken < len(offered.bundles):
+                # Where streams are short, so is the next offer: each is looked at as a whole.
+                window = max(2 * taken, 1)
+                self._streams.append(self._new_stream(self._columns))
+
+    def _new_stream(self, columns: Sequence[int]) -> GrowingStream:
+        return GrowingStream(
+            self.schema, columns, event_column=self._event_column, config=self._config
+        )
+
+    def finish(self) -> list[FinishedStream]:
+        if self._columns is not None:
+            return [stream.finish() for stream in self._streams]
+        every = Chunks(
+            [index for chunks in self._waiting for index in chunks.bundles],
+            [batch for chunks in self._waiting for batch in chunks.batches],
+            [],
+        )
+        return finish_at_once(self.schema, every, self._event_column, config=self._config)

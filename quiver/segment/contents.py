@@ -1,0 +1,214 @@
+"""What the tables and the footer of a segment say of its streams and bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import crc32c
+import numpy as np
+import pyarrow as pa
+
+from quiver.config import SegmentConfig
+from quiver.errors import InputError
+from quiver.payload import EncodedBundle
+from quiver.promote import union_schema
+from quiver.schemas import same_schema
+from quiver.segment.builder import BuiltStream
+from quiver.segment.directory import Description, encode_directory
+from quiver.segment.format import LENGTH_MAX, Extension, Footer, encode_tail
+from quiver.segment.index import IndexEntry, encode_index
+from quiver.segment.layout import Checks
+from quiver.segment.manifest import BundleColumns, References, encode_manifest
+from quiver.segment.pages import StreamChecks
+from quiver.segment.tables import StreamEntry
+from quiver.slots import SlotTable
+
+__all__ = ["Contents", "SegmentLabel"]
+
+_INT64: Final = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLabel:
+    """What a segment is called and which part of the log it covers.
+
+    ``wal_generation`` and ``wal_offset`` name the place right behind the last entry covered.
+    """
+
+    segment_seq: int
+    store_id: str
+    core: int
+    slots: SlotTable
+    wal_generation: int
+    wal_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All that goes into one segment file, but the checksums of its streams."""
+
+    bundles: Sequence[EncodedBundle]
+    built: Sequence[BuiltStream]
+    label: SegmentLabel
+    lost: Mapping[int, tuple[int, ...]]
+    config: SegmentConfig
+
+    def encode_end(self, checks: Checks) -> tuple[list[pa.Buffer | bytes], Footer]:
+        """Write all that is behind the streams, and go over it in ``checks``; give the footer too.
+
+        Raises InputError if a table is larger than the footer can say.
+        """
+        schemas = _representative_schemas(self.built)
+        entries, index = [], []
+        for stream_id, (built, found) in enumerate(zip(self.built, checks.streams, strict=True)):
+            entries.append(self._stream_entry(stream_id, built, found, schemas=schemas))
+            index.append(IndexEntry(stream_id, found.pages, built.stream.rows, built.stream.bounds))
+        label = self.label
+        about = Description(
+            label.store_id,
+            label.core,
+            label.segment_seq,
+            label.slots,
+            lost=dict(self.lost),
+            compression=self.config.compression,
+        )
+        tables = [
+            encode_directory(entries, about, schemas),
+            encode_manifest(_references(self.built), _bundle_columns(self.bundles, self.built)),
+            encode_index(index),
+        ]
+        places = []
+        for table in tables:
+            places.append(checks.size)
+            checks.add(memoryview(table))
+        footer = self._footer(tables, places)
+        tail = encode_tail(footer, checks.crc32)
+        checks.add(tail)
+        return [*tables, tail], footer
+
+    def _stream_entry(
+        self,
+        stream_id: int,
+        built: BuiltStream,
+        checks: StreamChecks,
+        *,
+        schemas: Mapping[int, pa.Schema],
+    ) -> StreamEntry:
+        stream = built.stream
+        event = stream.events.span()
+        representative = schemas.get(built.slot_id)
+        ingested = [self.bundles[index].ingestion_ns for index in stream.bundles]
+        return StreamEntry(
+            stream_id=stream_id,
+            slot_id=built.slot_id,
+            fingerprint=built.fingerprint,
+            byte_offset=checks.offset,
+            byte_length=checks.length,
+            row_count=sum(stream.rows),
+            chunk_count=len(stream.rows),
+            payload_type=self.label.slots[built.slot_id].name,
+            crc32c=checks.crc32c,
+            ingestion_ns_min=min(ingested),
+            ingestion_ns_max=max(ingested),
+            event_ns_min=event[0] if event else None,
+            event_ns_max=event[1] if event else None,
+            null_counts=stream.null_counts,
+            omitted_columns=_omitted(built.schema, representative) if representative else None,
+            declared_schema=_declared(built.schema, stream.stored_schema),
+        )
+
+    def _footer(self, tables: Sequence[pa.Buffer], places: Sequence[int]) -> Footer:
+        directory, manifest, index = tables
+        bundles, label = self.bundles, self.label
+        extension = Extension(
+            segment_seq=label.segment_seq,
+            wal_seq_first=min(bundle.wal_seq for bundle in bundles),
+            wal_seq_last=max(bundle.wal_seq for bundle in bundles),
+            wal_generation=label.wal_generation,
+            wal_offset=label.wal_offset,
+            ingestion_ns_min=min(bundle.ingestion_ns for bundle in bundles),
+            ingestion_ns_max=max(bundle.ingestion_ns for bundle in bundles),
+            directory_crc32c=crc32c.crc32c(memoryview(directory)),
+            manifest_crc32c=crc32c.crc32c(memoryview(manifest)),
+            index_offset=places[2],
+            index_length=index.size,
+            index_crc32c=crc32c.crc32c(memoryview(index)),
+        )
+        return Footer(
+            len(self.built),
+            len(bundles),
+            places[0],
+            _table_length(directory),
+            places[1],
+            _table_length(manifest),
+            extension,
+        )
+
+
+def _representative_schemas(built: Sequence[BuiltStream]) -> dict[int, pa.Schema]:
+    """Find for each slot the schema that all of its streams fit; none where there is none."""
+    found = {}
+    for slot_id in sorted({each.slot_id for each in built}):
+        try:
+            found[slot_id] = union_schema(b.schema for b in built if b.slot_id == slot_id)
+        except InputError:
+            continue  # Bundles are stored whatever their types; a reader of this slot will be told.
+    return found
+
+
+def _declared(schema: pa.Schema, stored: pa.Schema) -> bytes | None:
+    if same_schema(stored, schema):
+        return None
+    return schema.serialize().to_pybytes()
+
+
+def _omitted(schema: pa.Schema, representative: pa.Schema) -> bytes:
+    present = set(schema.names)
+    bits = bytearray((len(representative) + 7) // 8)
+    for place, name in enumerate(representative.names):
+        if name not in present:
+            bits[place // 8] |= 1 << (place % 8)
+    return bytes(bits)
+
+
+def _references(built: Sequence[BuiltStream]) -> References:
+    bundles, slots, streams, chunks = [], [], [], []
+    for stream_id, (slot_id, _, _, stream) in enumerate(built):
+        count = len(stream.bundles)
+        bundles.append(np.array(stream.bundles, np.int64))
+        slots.append(np.full(count, slot_id))
+        streams.append(np.full(count, stream_id))
+        chunks.append(np.arange(count))
+    if not built:
+        return References(*(np.empty(0, np.int64) for _ in References._fields))
+    return References(*map(np.concatenate, (bundles, slots, streams, chunks)))
+
+
+def _bundle_columns(
+    bundles: Sequence[EncodedBundle], built: Sequence[BuiltStream]
+) -> BundleColumns:
+    low = np.full(len(bundles), _INT64.max)
+    high = np.full(len(bundles), _INT64.min)
+    unknown = np.ones(len(bundles), bool)
+    for each in built:
+        events = each.stream.events
+        places = np.array(each.stream.bundles, np.int64)[events.known]
+        # A bundle has no more than one chunk in a stream, so that no place comes twice.
+        low[places] = np.minimum(low[places], events.low[events.known])
+        high[places] = np.maximum(high[places], events.high[events.known])
+        unknown[places] = False
+    return BundleColumns(
+        pa.array([bundle.wal_seq for bundle in bundles], pa.uint64()),
+        pa.array([bundle.ingestion_ns for bundle in bundles], pa.int64()),
+        pa.array(low, mask=unknown),
+        pa.array(high, mask=unknown),
+        pa.array([bundle.payload_bytes for bundle in bundles], pa.uint64()),
+    )
+
+
+def _table_length(table: pa.Buffer) -> int:
+    if table.size > LENGTH_MAX:
+        raise InputError(f"a table of {table.size:,} bytes does not fit into a segment")
+    return table.size

@@ -1,0 +1,164 @@
+"""A segment that is built some bundles at a time is the one that is built at once."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quiver.config import SegmentConfig
+from quiver.disk import LocalDisk
+from quiver.errors import DamagedEntry, InputError
+from quiver.ipc_file import ArrowFile
+from quiver.payload import EncodedBundle
+from quiver.segment import SegmentBuilder, SegmentReader, write_segment
+from quiver.testing.same import difference
+from quiver.testing.strategies import batches as any_batches
+from quiver.testing.strategies import schemas
+from tests.segment.conftest import SLOTS, Shelf, encode_bundle
+
+INDEXES = [pa.int8(), pa.uint8(), pa.int32(), pa.uint16()]
+VALUES = [
+    (pa.string(), ["a", "b", "c", "d", "ä", "", None]),
+    (pa.int64(), [0, 1, -1, 2**62, None]),
+    (pa.float64(), [0.0, -0.0, float("nan"), 1.5]),
+    (pa.timestamp("ns", "UTC"), [1, 2, None]),
+    (pa.binary(2), [b"ab", b"cd", None]),
+    (pa.list_(pa.int8()), [[1], [], None]),
+]
+
+
+def numbered(draw: st.DrawFn, kind: pa.DataType, values: list[Any], index: Any) -> pa.Array:
+    words = draw(st.lists(st.sampled_from(values), max_size=5))
+    places = st.integers(0, len(words) - 1) if words else st.none()
+    indices = draw(st.lists(st.none() | places, max_size=4))
+    return pa.DictionaryArray.from_arrays(pa.array(indices, index), pa.array(words, kind))
+
+
+@st.composite
+def bundle_lists(draw: st.DrawFn) -> list[dict[int, pa.RecordBatch]]:
+    """Bundles of one schema, with a dictionary, and of a slot without one; some with both."""
+    kind, values = draw(st.sampled_from(VALUES))
+    index = draw(st.sampled_from(INDEXES))
+    found = []
+    for number in range(draw(st.integers(1, 9))):
+        array = numbered(draw, kind, values, index)
+        times = pa.array([number * 7 % 5 or None] * len(array), pa.timestamp("us"))
+        bundle = {0: pa.record_batch({"at": times, "c": array})}
+        if draw(st.booleans()):
+            bundle[5] = pa.record_batch({"n": pa.array(range(number % 3), pa.float32())})
+        found.append(bundle)
+    return found
+
+
+def written(
+    bundles: list[EncodedBundle], config: SegmentConfig, builder: SegmentBuilder | None = None
+) -> tuple[bytes, list[dict[int, pa.RecordBatch]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        disk = LocalDisk(folder)
+        label = Shelf(disk).label()
+        info = write_segment(
+            disk, "", bundles, label=label, config=config, trusted=True, builder=builder
+        )
+        with SegmentReader.open(disk, info.path) as reader:
+            reader.verify()
+            found = [dict(reader.bundle(index)) for index in range(len(bundles))]
+            return bytes(disk.map(info.path)), found
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    drawn=bundle_lists(),
+    cuts=st.lists(st.integers(0, 9), max_size=4),
+    cardinality=st.sampled_from([1, 2, 3, 100]),
+    compression=st.sampled_from(["none", "zstd"]),
+)
+def test_how_bundles_came_together_does_not_show(drawn, cuts, cardinality, compression):
+    bundles = [encode_bundle(number, bundle) for number, bundle in enumerate(drawn)]
+    config = SegmentConfig(dictionary_cardinality=cardinality, compression=compression)
+    whole, found = written(bundles, config)
+    for expected, slots in zip(drawn, found, strict=True):
+        assert list(slots) == list(expected)
+        for slot_id, batch in expected.items():
+            assert difference(batch, slots[slot_id]) is None
+    builder = SegmentBuilder(config, trusted=True)
+    for cut in sorted(cuts):
+        builder.add(bundles[len(builder.bundles) : cut], SLOTS)
+    for _ in "12":  # A write that failed is tried again.
+        assert written(bundles, config, builder)[0] == whole
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    batches=schemas().flatmap(lambda s: st.lists(any_batches(s), min_size=1, max_size=4)),
+    cut=st.integers(0, 4),
+)
+def test_any_types_may_come_some_at_a_time(batches, cut):
+    bundles = [encode_bundle(number, {0: batch}) for number, batch in enumerate(batches * 2)]
+    builder = SegmentBuilder(SegmentConfig(), trusted=True)
+    builder.add(bundles[:cut], SLOTS)
+    whole, found = written(bundles, SegmentConfig(), builder)
+    assert written(bundles, SegmentConfig())[0] == whole
+    for batch, slots in zip(batches * 2, found, strict=True):
+        assert difference(batch, slots[0]) is None
+
+
+def many_words(start: int, end: int) -> EncodedBundle:
+    words = pa.array([f"w{n}" for n in range(start, end)]).dictionary_encode()
+    return encode_bundle(start, {0: pa.record_batch({"c": words, "n": range(end - start)})})
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_indices_that_were_written_grow_with_the_words(compression):
+    edges = [0, 100, 128, 129, 300, 32_768, 32_769]
+    bundles = [many_words(*pair) for pair in itertools.pairwise(edges)]
+    config = SegmentConfig(compression=compression, dictionary_cardinality=1 << 20)
+    builder = SegmentBuilder(config, trusted=True)
+    for count, bits in zip(range(1, 7), [8, 8, 16, 16, 16, 32], strict=True):
+        builder.add(bundles[count - 1 : count], SLOTS)
+        ((_, _, schema, stream),) = builder.finish()
+        file = ArrowFile(b"".join(stream.pieces))
+        assert file.schema.field("c").type.index_type.bit_width == bits
+        assert stream.bundles == list(range(count))
+        table = file.table()
+        assert table["c"].to_pylist() == [f"w{n}" for n in range(edges[count])]
+        assert schema.field("c").type.index_type == pa.int32()
+    assert written(bundles, config, builder)[0] == written(bundles, config)[0]
+
+
+def test_a_builder_that_failed_is_not_used_again():
+    good, other = many_words(0, 3), many_words(3, 6)
+    (payload,) = other.payloads
+    bad = other._replace(payloads=(payload._replace(data=payload.data[:-40]),))
+    builder = SegmentBuilder(SegmentConfig(), trusted=False)
+    builder.add([good], SLOTS)
+    with pytest.raises(DamagedEntry):
+        builder.add([other, bad], SLOTS)
+    assert not builder.sound
+    with pytest.raises(InputError, match="after it failed"):
+        builder.add([other], SLOTS)
+    assert written([good, other], SegmentConfig(), builder) == written(
+        [good, other], SegmentConfig()
+    )
+
+
+def test_a_builder_of_other_bundles_is_not_used():
+    builder = SegmentBuilder(SegmentConfig(), trusted=True)
+    builder.add([many_words(0, 3), many_words(3, 6)], SLOTS)
+    for bundles in ([many_words(0, 3), many_words(3, 6)], builder.bundles[1:]):
+        assert written(bundles, SegmentConfig(), builder) == written(bundles, SegmentConfig())
+
+
+def test_payloads_without_dictionaries_are_not_copied():
+    bundle = encode_bundle(0, {0: pa.record_batch({"n": range(1000)})})
+    builder = SegmentBuilder(SegmentConfig(), trusted=True)
+    builder.add([bundle], SLOTS)
+    ((_, _, _, stream),) = builder.finish()
+    longest = max(stream.pieces, key=len)
+    assert isinstance(longest, memoryview)
+    assert longest.obj is bundle.payloads[0].data

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from quiver.config import LimitsConfig
 from quiver.disk import Disk
-from quiver.errors import MissingError
+from quiver.errors import DamageError, MissingError
 from quiver.promote import union_schema
-from quiver.segment import SegmentReader, StreamEntry, parse_segment_name
+from quiver.segment import (
+    Description,
+    SegmentReader,
+    StreamEntry,
+    glance,
+    parse_segment_name,
+)
 
 __all__ = [
     "SegmentRef",
@@ -26,11 +33,12 @@ __all__ = [
     "check_same",
     "list_segments",
     "open_segment",
-    "read_part",
+    "read_parts",
 ]
 
 _CORE_FOLDER: Final = re.compile(r"core_(0|[1-9][0-9]*)")
 _SEGMENTS: Final = "segments"
+_LIMITS: Final = LimitsConfig().for_reading()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -89,36 +97,107 @@ def list_segments(disk: Disk, *, core: int | None = None) -> tuple[SegmentRef, .
 @contextmanager
 def open_segment(disk: Disk, segment: SegmentRef) -> Iterator[SegmentReader]:
     """Open a segment of a snapshot; raises MissingError with advice if it is gone by now."""
-    try:
+    with _advised(disk, segment):
         reader = SegmentReader.open(disk, segment.path, lazy=True)
+    with reader:
+        yield reader
+
+
+@contextmanager
+def _advised(disk: Disk, segment: SegmentRef) -> Iterator[None]:
+    try:
+        yield
     except MissingError as error:
         raise MissingError(
             f"segment {segment.segment_seq} of core {segment.core} is gone since the scan was made",
             path=disk.locate(segment.path),
             hint="the store deleted it, as it may; take a new snapshot with refresh()",
         ) from error
-    with reader:
-        yield reader
 
 
-def read_part(
-    disk: Disk, segment: SegmentRef, slot_id: int, *, needed: Callable[[str], bool]
+def read_parts(
+    disk: Disk, segments: Iterable[SegmentRef], slot_id: int, *, needed: Callable[[str], bool]
+) -> Iterator[SlotPart]:
+    """Look up what segments hold of a slot, without reading its rows; of ``needed`` columns."""
+    lookup = _Lookup(slot_id, needed)
+    return (lookup.part(disk, segment) for segment in segments)
+
+
+class _Columns(NamedTuple):
+    """The columns of a slot in a segment: the names of all, and the schema of those needed."""
+
+    names: tuple[str, ...] = ()
+    schema: pa.Schema | None = None
+
+
+class _Lookup:
+    """Looks one slot up in segment after segment; what they have in common is read once."""
+
+    def __init__(self, slot_id: int, needed: Callable[[str], bool]) -> None:
+        self._slot_id = slot_id
+        self._needed = needed
+        self._known: dict[bytes, _Columns] = {}
+
+    def part(self, disk: Disk, segment: SegmentRef) -> SlotPart:
+        """Read a segment's directory, and more of it only where that does not say enough."""
+        with _advised(disk, segment):
+            seen = glance(disk, segment.path)
+        if seen is not None:
+            streams = self._own(seen.streams)
+            columns = self._written(seen.about, streams)
+            if columns is not None:
+                ends = seen.footer.bundle_count, seen.checksum
+                return _part(segment, streams, columns, ends=ends)
+        with open_segment(disk, segment) as reader:
+            streams = self._own(reader.streams)
+            ends = reader.bundle_count, reader.trailer.crc32
+            return _part(segment, streams, self._found(reader, streams), ends=ends)
+
+    def _own(self, streams: Iterable[StreamEntry]) -> tuple[StreamEntry, ...]:
+        return tuple(stream for stream in streams if stream.slot_id == self._slot_id)
+
+    def _written(self, about: Description, streams: Sequence[StreamEntry]) -> _Columns | None:
+        """Give what the directory says; None if it has no schema of the slot that can be read."""
+        text = (about.schemas or {}).get(self._slot_id)
+        if text is None:
+            return None if streams else _Columns()
+        if text not in self._known:
+            with suppress(DamageError):
+                schema = about.schema(self._slot_id, _LIMITS)
+                self._known[text] = self._columns([] if schema is None else [schema])
+        return self._known.get(text)
+
+    def _found(self, reader: SegmentReader, streams: Sequence[StreamEntry]) -> _Columns:
+        """Give the slot's one schema, or those of its streams: some columns may have a union."""
+        schema = reader.representative_schema(self._slot_id)
+        if schema is not None:
+            return self._columns([schema])
+        return self._columns([reader.stream_schema(stream.stream_id) for stream in streams])
+
+    def _columns(self, schemas: Sequence[pa.Schema]) -> _Columns:
+        names = tuple(dict.fromkeys(name for schema in schemas for name in schema.names))
+        chosen = [_select(schema, self._needed) for schema in schemas]
+        return _Columns(names, union_schema(chosen) if chosen else None)
+
+
+def _part(
+    segment: SegmentRef,
+    streams: tuple[StreamEntry, ...],
+    columns: _Columns,
+    *,
+    ends: tuple[int, int],
 ) -> SlotPart:
-    """Look up what a segment holds of a slot, without reading its rows; of ``needed`` columns."""
-    with open_segment(disk, segment) as reader:
-        streams = tuple(stream for stream in reader.streams if stream.slot_id == slot_id)
-        schemas = _schemas(reader, slot_id)
-        chosen = [_select(schema, needed) for schema in schemas]
-        return SlotPart(
-            segment,
-            sum(stream.row_count for stream in streams),
-            sum(stream.byte_length for stream in streams),
-            reader.bundle_count,
-            tuple(dict.fromkeys(name for schema in schemas for name in schema.names)),
-            union_schema(chosen) if chosen else None,
-            streams,
-            reader.trailer.crc32,
-        )
+    bundle_count, checksum = ends
+    return SlotPart(
+        segment,
+        sum(stream.row_count for stream in streams),
+        sum(stream.byte_length for stream in streams),
+        bundle_count,
+        columns.names,
+        columns.schema,
+        streams,
+        checksum,
+    )
 
 
 def check_same(part: SlotPart, checksum: int, disk: Disk) -> None:
@@ -130,18 +209,6 @@ def check_same(part: SlotPart, checksum: int, disk: Disk) -> None:
             path=disk.locate(part.segment.path),
             hint="a repair wrote it anew; take a new snapshot with refresh()",
         )
-
-
-def _schemas(reader: SegmentReader, slot_id: int) -> list[pa.Schema]:
-    """Give the slot's one schema, or those of its streams: some columns may still have a union."""
-    schema = reader.representative_schema(slot_id)
-    if schema is not None:
-        return [schema]
-    return [
-        reader.stream_schema(stream.stream_id)
-        for stream in reader.streams
-        if stream.slot_id == slot_id
-    ]
 
 
 def _select(schema: pa.Schema, needed: Callable[[str], bool]) -> pa.Schema:

@@ -20,7 +20,7 @@ from quiver.scan.predicate import mentioned
 from quiver.scan.query import Query, checked_path
 from quiver.scan.read import Sound, read_piece
 from quiver.scan.rows import check_fits, passing
-from quiver.scan.snapshot import SegmentRef, SlotPart, open_segment, read_part
+from quiver.scan.snapshot import SegmentRef, SlotPart, open_segment, read_parts
 from quiver.scan.source import find_source
 from quiver.scan.times import event_filter
 
@@ -120,8 +120,7 @@ class Scan:
             disk = LocalDisk(self.path)
             try:
                 self._parts = tuple(
-                    read_part(disk, segment, self._slot.slot_id, needed=self._needs)
-                    for segment in self.segments
+                    read_parts(disk, self.segments, self._slot.slot_id, needed=self._needs)
                 )
             finally:
                 disk.close()
@@ -152,7 +151,8 @@ class Scan:
             metadata: Any = self._pinned.metadata
             schemas = [pa.schema([f for f in self._pinned if self._needs(f.name)], metadata)]
             return self._checked_union(union_schema(schemas))
-        schemas = [part.schema for part in self.parts if part.schema is not None]
+        once = {id(part.schema): part.schema for part in self.parts}  # Most of them share one.
+        schemas = [schema for schema in once.values() if schema is not None]
         schemas += self._open_schemas()
         if not schemas:
             raise MissingError(

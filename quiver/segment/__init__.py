@@ -4,19 +4,23 @@
 ``format``        footer, trailer and name, as pure bytes; ``FORMAT.md`` describes the file
 ``tables``        what the rows of directory and manifest mean
 ``directory``     one row for each stream, and what the store is
+``mould``         directories of one shape, decoded once
 ``manifest``      one row for each bundle
 ``stream``        chunks of one schema become Arrow files, their dictionaries united
 ``builder``       the streams of a segment, of bundles that come some at a time
 ``open_segment``  bundles in memory until they are a file
 ``writer``        bundles to a file, durable in one step
 ``reader``        a file, mapped, checked as far as it is used
+``glance``        a file's directory alone, not mapped
 ``catalog``       which segments there are
 ================  ============================================================================
 """
 
 from quiver.segment.builder import SegmentBuilder
 from quiver.segment.catalog import Catalog, SegmentInfo, read_info
+from quiver.segment.directory import Description
 from quiver.segment.format import Extension, Footer, parse_segment_name, segment_name
+from quiver.segment.glance import Glance, glance
 from quiver.segment.open_segment import OpenSegment
 from quiver.segment.reader import SegmentReader
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
@@ -25,8 +29,10 @@ from quiver.segment.writer import SegmentLabel, write_segment
 __all__ = [
     "BundleEntry",
     "Catalog",
+    "Description",
     "Extension",
     "Footer",
+    "Glance",
     "OpenSegment",
     "SegmentBuilder",
     "SegmentInfo",
@@ -34,6 +40,7 @@ __all__ = [
     "SegmentReader",
     "SlotRef",
     "StreamEntry",
+    "glance",
     "parse_segment_name",
     "read_info",
     "segment_name",

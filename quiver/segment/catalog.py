@@ -22,7 +22,7 @@ from quiver.segment.format import (
 )
 from quiver.segment.tables import located
 
-__all__ = ["SEQ_UNKNOWN", "Catalog", "SegmentInfo", "check_file", "describe", "read_info"]
+__all__ = ["SEQ_UNKNOWN", "Catalog", "SegmentInfo", "Tail", "check_file", "describe", "read_info"]
 
 SEQ_UNKNOWN: Final = -1
 """The number of another writer's segment that is not named as segments are."""
@@ -56,6 +56,29 @@ class SegmentInfo:
     ingestion_ns_max: int | None = None
 
 
+class Tail:
+    """The end of a segment: its trailer, and how to read what stands before that.
+
+    ``near`` bytes are read at once; of what lies in there, nothing is read a second time.
+    """
+
+    __slots__ = ("_data", "_file", "_first", "footer_offset", "trailer")
+
+    def __init__(self, file: File, file_bytes: int, *, near: int) -> None:
+        """Read it; raises DamageError if it is no end of a segment."""
+        self._file = file
+        self._first = max(0, file_bytes - near)
+        self._data = file.read(self._first, file_bytes - self._first)
+        self.trailer = decode_trailer(self._data[-TRAILER_BYTES:], file_bytes=file_bytes)
+        self.footer_offset = file_bytes - TRAILER_BYTES - self.trailer.footer_length
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Give bytes of the file; fewer only where it ends."""
+        if offset < self._first:
+            return self._file.read(offset, length)
+        return self._data[offset - self._first :][:length]
+
+
 def read_info(disk: Disk, path: str) -> SegmentInfo:
     """Read what a segment's footer says, in one small read; its streams stay unread.
 
@@ -74,14 +97,9 @@ def read_info(disk: Disk, path: str) -> SegmentInfo:
 
 def _read_footer(disk: Disk, path: str, file: File, *, file_bytes: int) -> Footer:
     """Read the footer of the segment at ``path`` whose file is open; see ``read_info``."""
-    first = max(0, file_bytes - _END_BYTES)
-    data = file.read(first, file_bytes - first)
-    trailer = decode_trailer(data[-TRAILER_BYTES:], file_bytes=file_bytes)
-    start = file_bytes - TRAILER_BYTES - trailer.footer_length
-    if start < first:  # Another writer's, or a later release's.
-        body = file.read(start, trailer.footer_length)
-    else:
-        body = data[start - first : -TRAILER_BYTES]
+    tail = Tail(file, file_bytes, near=_END_BYTES)
+    start, trailer = tail.footer_offset, tail.trailer
+    body = tail.read(start, trailer.footer_length)
     try:
         footer = decode_footer(body, offset=start)
     except DamageError as error:

@@ -12,7 +12,7 @@ import binascii
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, InputError, VersionError
 from quiver.ipc import ARROW_FAULTS, check_schema, encode_file
 from quiver.segment.format import CHUNKS_MAX, Footer
+from quiver.segment.mould import SEQ_KEY, Mould, Moulds, Values
 from quiver.segment.tables import (
     NANOSECONDS,
     StreamEntry,
@@ -66,6 +67,7 @@ _METADATA_FAULTS: Final = (
     OverflowError,
     RecursionError,
 )
+_MOULDS: Final = Moulds()
 _NULLABLE: Final = {"event_ts_min", "event_ts_max", "omitted_columns", "declared_schema"}
 _SCHEMA: Final = pa.schema(
     [pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in (*_CORE, *_EXTRAS)]
@@ -148,21 +150,32 @@ def decode_directory(
     Raises DamagedEntry for impossible or repeated ids, streams outside the file or on top of
     each other or of a table, and VersionError if our columns are of a newer kind.
     """
-    batch = read_table(data, footer.stream_count, schema=_SCHEMA)
-    core = [need_column(batch, name, kind).to_pylist() for name, kind in _CORE]
-    extras = [
+    known = _MOULDS.cast(data)
+    if known is not None and len(known[0][0]) == footer.stream_count:
+        columns, segment_seq, about = known
+        about = replace(about, segment_seq=segment_seq)
+    else:
+        columns, about = _decode_table(data, footer.stream_count)
+    streams = tuple(_entry(row) for row in zip(*columns, strict=True))
+    _check_ids(streams)
+    _check_regions(streams, footer, end)
+    return streams, about
+
+
+def _decode_table(data: pa.Buffer, count: int) -> tuple[Values, Description]:
+    """Read a directory of a shape that is not known yet, and remember its shape."""
+    batch = read_table(data, count, schema=_SCHEMA)
+    arrays = [need_column(batch, name, kind) for name, kind in _CORE]
+    arrays += [
         take_times(batch, name) if kind == NANOSECONDS else find_column(batch, name, kind)
         for name, kind in _EXTRAS
     ]
-    rows = zip(
-        *core,
-        *([None] * footer.stream_count if c is None else c.to_pylist() for c in extras),
-        strict=True,
-    )
-    streams = tuple(_entry(row) for row in rows)
-    _check_ids(streams)
-    _check_regions(streams, footer, end)
-    return streams, _decode_description(batch.schema.metadata or {})
+    columns: Values = [[None] * count if a is None else a.to_pylist() for a in arrays]
+    about = _decode_description(batch.schema.metadata or {})
+    mould = Mould.of(data, arrays, columns)
+    if mould is not None:
+        _MOULDS.keep(mould, data.size, about)
+    return columns, about
 
 
 def _entry(row: tuple[Any, ...]) -> StreamEntry:
@@ -228,7 +241,7 @@ def _encode_description(
         b"quiver.format": _FORMAT,
         b"quiver.store_id": (about.store_id or "").encode(),
         b"quiver.core": b"%d" % (about.core or 0),
-        b"quiver.segment_seq": b"%d" % (about.segment_seq or 0),
+        SEQ_KEY: b"%d" % (about.segment_seq or 0),
         b"quiver.slots": json.dumps(slots, separators=(",", ":")).encode(),
     }
     if about.compression != "none":
@@ -255,7 +268,7 @@ def _decode_description(metadata: Mapping[bytes, bytes]) -> Description:
         return Description(
             store_id=metadata[b"quiver.store_id"].decode(),
             core=int(metadata[b"quiver.core"]),
-            segment_seq=int(metadata[b"quiver.segment_seq"]),
+            segment_seq=int(metadata[SEQ_KEY]),
             slots=SlotTable(_slot(value) for value in json.loads(metadata[b"quiver.slots"])),
             schemas={
                 slot_id: metadata[key]

@@ -229,6 +229,27 @@ def test_damage_is_an_error_that_names_the_file(write) -> None:
         scan(store, slot="logs").to_table()
 
 
+def test_the_schema_is_known_without_a_segment_mapped_and_read_once(write, monkeypatch) -> None:
+    store = write(*([_log(number)] for number in range(20)), [{"metrics": _log(0)["logs"]}])
+    view = scan(store, slot="logs")
+    monkeypatch.setattr(quiver.disk.LocalDisk, "map", None)
+    assert view.schema.names == ["n"]
+    assert view.count_rows() == 20
+    assert len({id(part.schema) for part in view.parts}) == 2  # The last segment has none.
+
+
+def test_a_schema_that_cannot_be_read_is_damage_that_names_the_file(write, monkeypatch) -> None:
+    store = write([_log(1)])
+
+    def refuse(*_: object) -> None:
+        raise DamageError("a schema cannot be read")
+
+    monkeypatch.setattr(quiver.segment.Description, "schema", refuse)
+    with pytest.raises(DamageError, match="a schema cannot be read") as caught:
+        _ = scan(store, slot="logs").schema
+    assert caught.value.path == str(_segment(store, 0))
+
+
 def test_what_is_no_segment_is_passed_over_and_links_are_not_followed(write, tmp_path) -> None:
     store = write([_log(1)])
     segments = _segment(store, 0).parent

@@ -12,7 +12,7 @@ filter, and for each column that has nulls those where it is null.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
+from pyarrow import types as kinds
 
 from quiver.segment.bounds import value_type
 
@@ -29,6 +30,7 @@ Expression: TypeAlias = Any
 Scalar: TypeAlias = Any
 
 _FORMAT: Final = ds.IpcFileFormat()
+_INTEGER_BITS: Final = 64
 _NOWHERE: Final = fs.LocalFileSystem()
 _NAN: Final = re.compile(r"\bnan\b", re.IGNORECASE)
 _FAULTS: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)
@@ -64,12 +66,13 @@ def possible(where: Expression, schema: pa.Schema, facts: Sequence[Facts]) -> li
     """
     if _NAN.search(str(where)):
         return [True] * len(facts)
-    plain = pa.schema([pa.field(f.name, value_type(f.type) or f.type) for f in schema])
+    plain = pa.schema([pa.field(f.name, _comparable(f.type)) for f in schema])
+    exact = {f.name for f in schema if not _is_small_decimal(value_type(f.type))}
     # The path carries the number back, for Arrow gives fragments of its own.
     fragments = [
         _FORMAT.make_fragment(str(owner), filesystem=_NOWHERE, partition_expression=guarantee)
         for owner, columns in enumerate(facts)
-        for guarantee in _guarantees(columns, plain)
+        for guarantee in _guarantees(columns, plain, exact)
     ]
     try:
         dataset = ds.FileSystemDataset(fragments, plain, _FORMAT, _NOWHERE)
@@ -79,9 +82,25 @@ def possible(where: Expression, schema: pa.Schema, facts: Sequence[Facts]) -> li
     return [owner in kept for owner in range(len(facts))]
 
 
-def _guarantees(columns: Facts, schema: pa.Schema) -> list[Expression]:
-    """Say what holds, for the rows without nulls and for those with one in each of the columns."""
-    valid = {name: _range(name, known, schema) for name, known in columns.items()}
+def _is_small_decimal(kind: Any) -> bool:  # noqa: ANN401
+    return kind is not None and kinds.is_decimal(kind) and kind.bit_width <= _INTEGER_BITS
+
+
+def _comparable(kind: Any) -> Any:  # noqa: ANN401
+    """Give the type in which Arrow compares a column with its bounds.
+
+    It cannot compare two small decimals while it simplifies; wider ones have the same values.
+    """
+    plain = value_type(kind) or kind
+    return pa.decimal128(plain.precision, plain.scale) if _is_small_decimal(plain) else plain
+
+
+def _guarantees(columns: Facts, schema: pa.Schema, exact: Container[str]) -> list[Expression]:
+    """Say what holds, for the rows without nulls and for those with one in each of the columns.
+
+    ``exact`` are the columns whose real type is the one here: a value may stand in for the column.
+    """
+    valid = {name: _range(name, known, schema, exact=exact) for name, known in columns.items()}
     found = []
     if not any(known.all_null for known in columns.values()):
         found.append(_all_of([known for known in valid.values() if known is not None]))
@@ -96,17 +115,19 @@ def _guarantees(columns: Facts, schema: pa.Schema) -> list[Expression]:
     return found
 
 
-def _range(name: str, known: ColumnFacts, schema: pa.Schema) -> Expression | None:
+def _range(
+    name: str, known: ColumnFacts, schema: pa.Schema, *, exact: Container[str]
+) -> Expression | None:
     if known.low is None or known.high is None:
         return None
     kind = schema.field(name).type
-    if pa.types.is_decimal(known.low.type) and pa.types.is_floating(kind):
+    if kinds.is_decimal(known.low.type) and kinds.is_floating(kind):
         return None  # Arrow would round the bounds.
     try:
         low, high = known.low.cast(kind), known.high.cast(kind)
     except _FAULTS:
         return None
-    if low.equals(high) and not pa.types.is_floating(kind):
+    if low.equals(high) and name in exact and not kinds.is_floating(kind):
         return pc.field(name) == low  # Arrow puts it in the place of the column; -0.0 is no 0.0.
     return (pc.field(name) >= low) & (pc.field(name) <= high)
 

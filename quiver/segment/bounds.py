@@ -1,7 +1,7 @@
 """The least and the greatest value of columns: what a scan may leave out without reading it.
 
 Of each stream for every column of an ordered type, and of each chunk for those whose values are
-numbers of at most eight bytes. Kept as bytes, as Arrow keeps one value of the type:
+numbers that fit into eight bytes. Kept as bytes, as Arrow keeps one value of the type:
 
 =====================================  ==========================================================
 type                                   its bytes
@@ -34,6 +34,7 @@ __all__ = [
     "Bounds",
     "ColumnBounds",
     "RunningBounds",
+    "agrees",
     "column_bounds",
     "dictionary_bounds",
     "value_array",
@@ -50,6 +51,10 @@ TEXT_BYTES_MAX: Final = 64
 """Longer text is no bound: it would take more room than it saves reading."""
 
 _BYTE: Final = 8
+_WORD: Final = 8
+"""The bytes of the widest integer that numpy has."""
+_SIGN: Final = 63
+"""How far to shift one of those for all its bits to be those of its sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,11 @@ class ColumnBounds:
 
     stream: Bounds | None = None
     chunks: Bounds | None = None
+
+
+def agrees(written: ColumnBounds, found: ColumnBounds) -> bool:
+    """Whether written bounds are those found; an earlier release knew of fewer, which is no lie."""
+    return written.stream in (None, found.stream) and written.chunks in (None, found.chunks)
 
 
 def value_type(kind: Column) -> Column:
@@ -127,46 +137,45 @@ def dictionary_bounds(words: Column) -> ColumnBounds:
     kind = value_type(words.type)
     if kind is None:
         return ColumnBounds()
-    return ColumnBounds(_stream_bounds(pa.chunked_array([_storage(words)], kind)))
+    if kinds.is_decimal(kind):
+        running = RunningBounds(kind)
+        running.add([words])
+        return ColumnBounds(running.found().stream)
+    return ColumnBounds(_stream_bounds(_joined([_storage(words)], kind)))
 
 
 class RunningBounds:
     """The bounds of a column without dictionary, whose chunks come some at a time."""
 
     def __init__(self, kind: Column) -> None:
-        self._kind = value_type(kind)
-        if self._kind is not None and _is_text(self._kind):
-            self._kind = None
-        self._parts: list[Column] = []
+        kind = value_type(kind)
+        self._kind = None if kind is None or _is_text(kind) else kind
+        self._parts: list[_ChunkNumbers | Column] = []
 
     def add(self, chunks: Sequence[Column]) -> None:
         """Look at chunks."""
         kind = self._kind
         if kind is None or not chunks:
             return
-        if kinds.is_boolean(kind) or kinds.is_decimal(kind):
-            every: Column = pa.chunked_array
-            self._parts.append(_extremes(every([_storage(chunk) for chunk in chunks], kind)))
-        else:
-            self._parts.append(_chunk_numbers([_storage(chunk) for chunk in chunks], kind))
+        stored = [_storage(chunk) for chunk in chunks]
+        numbers = None if kinds.is_boolean(kind) else _chunk_numbers(stored, kind)
+        self._parts.append(_extremes(_joined(stored, kind)) if numbers is None else numbers)
 
     def found(self) -> ColumnBounds:
         """Give the bounds of all chunks so far."""
-        if not self._parts:
-            return ColumnBounds()
-        if not isinstance(self._parts[0], _ChunkNumbers):
-            every: Column = pa.chunked_array
-            return ColumnBounds(_stream_bounds(every(self._parts, self._kind)))
-        return _number_bounds(self._parts)
+        numbers = [part for part in self._parts if isinstance(part, _ChunkNumbers)]
+        if len(numbers) == len(self._parts):
+            return _number_bounds(numbers, self._kind) if numbers else ColumnBounds()
+        values = [
+            part.extremes(self._kind) if isinstance(part, _ChunkNumbers) else part
+            for part in self._parts
+        ]
+        return ColumnBounds(_stream_bounds(_joined(values, self._kind)))
 
 
-def _extremes(values: Column) -> Column:
-    """Give an array of the least and the greatest value, or of nulls."""
-    try:
-        both: Any = pc.min_max(values)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        return values[:0].combine_chunks()
-    return pa.concat_arrays([pa.repeat(both[name], 1) for name in ("min", "max")])
+def _joined(chunks: Sequence[Column], kind: Column) -> Column:
+    every: Column = pa.chunked_array
+    return every(chunks, kind)
 
 
 def _storage(array: Column) -> Column:
@@ -190,8 +199,6 @@ def _stream_bounds(values: Column) -> Bounds | None:
     kind = values.type
     if kinds.is_boolean(kind):
         return bytes([low.as_py()]), bytes([high.as_py()])
-    if kinds.is_decimal(kind):
-        return _raw(low), _raw(high)
     if kinds.is_floating(kind):
         return None if _has_nan(values) else (_raw(low), _raw(high))
     if not _is_text(kind):
@@ -210,6 +217,12 @@ def _raw(scalar: Column) -> bytes:
     return array.buffers()[1].slice(0, array.type.bit_width // _BYTE).to_pybytes()
 
 
+def _extremes(values: Column) -> Column:
+    """Give an array of the least and the greatest value, or of nulls."""
+    both: Any = pc.min_max(values)
+    return pa.concat_arrays([pa.repeat(both[name], 1) for name in ("min", "max")])
+
+
 @dataclass(frozen=True, slots=True)
 class _ChunkNumbers:
     """Least and greatest value of each chunk; of those that are not ``known`` the widest."""
@@ -218,52 +231,52 @@ class _ChunkNumbers:
     greatest: _Numbers
     known: npt.NDArray[np.bool_]
 
+    def extremes(self, kind: Column) -> Column:
+        """Give all that are known as values of the type."""
+        values = np.concatenate((self.least[self.known], self.greatest[self.known]))
+        return value_array(kind, _stored(values, kind))
 
-def _chunk_numbers(chunks: Sequence[Column], kind: Column) -> _ChunkNumbers:
-    """Reduce all chunks at once: a call for each would cost more than the values do."""
+
+def _chunk_numbers(chunks: Sequence[Column], kind: Column) -> _ChunkNumbers | None:
+    """Reduce all chunks at once: a call for each would cost more than the values do.
+
+    None for decimals of which one does not fit into the eight bytes that numpy's integers have.
+    """
     lengths = np.array([len(chunk) for chunk in chunks], np.int64)
-    if not lengths.sum():
-        low, high = _widest(_dtype(kind))
-        nothing = np.zeros(len(chunks), bool)
-        return _ChunkNumbers(
-            np.full(len(chunks), low, _dtype(kind)),
-            np.full(len(chunks), high, _dtype(kind)),
-            nothing,
-        )
-    whole = pa.concat_arrays([chunk for chunk in chunks if len(chunk)])
-    values = _numbers(whole, kind)
-    low, high = _widest(values.dtype)
-    valid = None
-    if whole.null_count:
-        valid = np.asarray(whole.is_valid().to_numpy(zero_copy_only=False))
-    starts = np.concatenate(([0], np.cumsum(lengths[lengths > 0])[:-1]))
-    least = _reduce(np.minimum, values if valid is None else np.where(valid, values, high), starts)
-    greatest = _reduce(
-        np.maximum, values if valid is None else np.where(valid, values, low), starts
-    )
-    known = np.ones(len(starts), bool)
-    if valid is not None:
-        known = np.logical_or.reduceat(valid, starts)
-    every = np.full((2, len(lengths)), low, values.dtype)
+    low, high = _widest(_dtype(kind))
+    every = np.full((2, len(chunks)), low, _dtype(kind))
     every[1] = high
-    filled = np.flatnonzero(lengths)[known]
-    every[0, filled], every[1, filled] = least[known], greatest[known]
-    all_known = np.zeros(len(lengths), bool)
-    all_known[filled] = True
-    return _ChunkNumbers(every[0], every[1], all_known)
+    known = np.zeros(len(chunks), bool)
+    if lengths.sum():
+        whole = pa.concat_arrays([chunk for chunk in chunks if len(chunk)])
+        valid = None
+        if whole.null_count:
+            valid = np.asarray(whole.is_valid().to_numpy(zero_copy_only=False))
+        values = _numbers(whole, kind, valid)
+        if values is None:
+            return None
+        starts = np.concatenate(([0], np.cumsum(lengths[lengths > 0])[:-1]))
+        filled = np.flatnonzero(lengths)
+        known[filled] = True if valid is None else np.logical_or.reduceat(valid, starts)
+        least = values if valid is None else np.where(valid, values, high)
+        greatest = values if valid is None else np.where(valid, values, low)
+        is_known = known[filled]
+        every[0, known] = _reduce(np.minimum, least, starts)[is_known]
+        every[1, known] = _reduce(np.maximum, greatest, starts)[is_known]
+    return _ChunkNumbers(every[0], every[1], known)
 
 
-def _number_bounds(parts: Sequence[_ChunkNumbers]) -> ColumnBounds:
+def _number_bounds(parts: Sequence[_ChunkNumbers], kind: Column) -> ColumnBounds:
     least, greatest, known = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("least", "greatest", "known")
     )
     if not known.any():
         return ColumnBounds()
-    stream = least[known].min(), greatest[known].max()
+    low, high = least[known].min(keepdims=True), greatest[known].max(keepdims=True)
     return ColumnBounds(
-        None if np.isnan(stream[0]) else (stream[0].tobytes(), stream[1].tobytes()),
-        (least.tobytes(), greatest.tobytes()),
+        None if np.isnan(low).any() else (_stored(low, kind), _stored(high, kind)),
+        (_stored(least, kind), _stored(greatest, kind)),
     )
 
 
@@ -272,17 +285,40 @@ def _reduce(how: np.ufunc, values: _Numbers, starts: _Numbers) -> _Numbers:
         return how.reduceat(values, starts)
 
 
-def _numbers(array: Column, kind: Column) -> _Numbers:
-    """View fixed-width values as numpy numbers of the same bytes; nulls hold anything."""
-    buffer = array.buffers()[1]
-    return np.frombuffer(buffer, _dtype(kind))[array.offset : array.offset + len(array)]
+def _numbers(array: Column, kind: Column, valid: _Numbers | None) -> _Numbers | None:
+    """View fixed-width values as numpy numbers; nulls hold anything.
+
+    None for decimals of which one does not fit into the eight bytes that numpy's integers have.
+    """
+    dtype = _dtype(kind)
+    words = _words(kind)
+    count = (array.offset + len(array)) * words
+    rows = np.frombuffer(array.buffers()[1], dtype, count).reshape(-1, words)[array.offset :]
+    if words == 1:
+        return rows[:, 0]
+    low = np.ascontiguousarray(rows[:, 0])
+    sign = low >> _SIGN
+    fits = np.logical_and.reduce([rows[:, word] == sign for word in range(1, words)])
+    return low if (fits if valid is None else fits | ~valid).all() else None
 
 
 def _dtype(kind: Column) -> np.dtype[Any]:
-    width = kind.bit_width // _BYTE
+    width = min(kind.bit_width // _BYTE, _WORD)
     if kinds.is_floating(kind):
         return np.dtype(f"<f{width}")
     return np.dtype(f"<u{width}" if kinds.is_unsigned_integer(kind) else f"<i{width}")
+
+
+def _words(kind: Column) -> int:
+    return max(kind.bit_width // _BYTE // _WORD, 1)
+
+
+def _stored(values: _Numbers, kind: Column) -> bytes:
+    """Write numbers as wide as their type, of which wide decimals repeat the sign."""
+    words = _words(kind)
+    if words == 1:
+        return values.tobytes()
+    return np.stack([values, *[values >> _SIGN] * (words - 1)], axis=1).tobytes()
 
 
 def _widest(dtype: np.dtype[Any]) -> tuple[Any, Any]:

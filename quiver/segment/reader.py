@@ -27,7 +27,7 @@ from quiver.config import LimitsConfig
 from quiver.disk import Disk, read_along, read_apart
 from quiver.errors import ClosedError, DamagedEntry, DamageError, InputError, VersionError
 from quiver.promote import union_schema
-from quiver.segment.bounds import column_bounds
+from quiver.segment.bounds import agrees, column_bounds
 from quiver.segment.catalog import SegmentInfo, check_file, describe
 from quiver.segment.directory import decode_directory
 from quiver.segment.format import TRAILER_BYTES, Footer, decode_footer, decode_trailer
@@ -332,7 +332,7 @@ class SegmentReader:
         rows = index.chunk_rows(entry).tolist()
         if table.num_columns:
             found &= rows == [len(chunk) for chunk in table.column(0).chunks]
-        if not found or columns != column_bounds(table):
+        if not found or not all(map(agrees, columns, column_bounds(table))):
             raise DamagedEntry(f"the index does not describe stream {entry.stream_id}")
 
     def _check_ranges(self) -> None:

@@ -71,6 +71,10 @@ DAY = datetime(2013, 7, 1, tzinfo=UTC)
         (pa.array([b"a"]).dictionary_encode(), pa.array([b"x"]).dictionary_encode(),
          FIELD("n") == b"x"),
         (pa.array([Decimal("1.5")]), pa.array([Decimal("7.5")]), FIELD("n") > Decimal("2.0")),
+        (pa.array([Decimal("1.5")], pa.decimal32(5, 1)), pa.array([None, 7], pa.decimal32(5, 1)),
+         FIELD("n") > Decimal("2.0")),
+        (pa.array([Decimal("1.5")], pa.decimal32(5, 1)), pa.array([7], pa.decimal64(15, 1)),
+         FIELD("n") == pa.scalar(Decimal("1.5"), pa.decimal64(15, 1))),
         (pa.array([DAY]), pa.array([DAY + timedelta(1)]), FIELD("n") > DAY),
         (pa.array([DAY.date()]), pa.array([date(2014, 1, 1)]), FIELD("n") > DAY.date()),
         (pa.array(["a", "b"]).dictionary_encode(), pa.array(["x"]).dictionary_encode(),
@@ -79,7 +83,7 @@ DAY = datetime(2013, 7, 1, tzinfo=UTC)
         (pa.array([None], pa.int64()), pa.array([4]), FIELD("n").is_valid()),
     ],
     ids=[
-        "int8", "uint64", "float64", "bool", "bytes", "decimal",
+        "int8", "uint64", "float64", "bool", "bytes", "decimal", "decimal32", "decimal64",
         "timestamp", "date", "dictionary", "nulls", "values",
     ],
 )  # fmt: skip
@@ -186,6 +190,9 @@ COLUMNS: dict[str, pa.DataType] = {
     "s": pa.string(),
     "d": pa.dictionary(pa.int8(), pa.string()),
     "t": pa.timestamp("us"),
+    "p": pa.decimal32(5, 2),
+    "q": pa.decimal64(12, 1),
+    "r": pa.decimal128(20, 3),
 }
 VALUES = {
     "n": st.integers(-5, 5),
@@ -193,6 +200,7 @@ VALUES = {
     "s": st.sampled_from(["", "a", "b", "ä"]),
     "d": st.sampled_from(["x", "y", "z"]),
     "t": st.integers(0, 5),
+    **dict.fromkeys("pqr", st.sampled_from([Decimal(n) / 2 for n in range(-4, 5)])),
 }
 LITERALS = {**VALUES, "f": st.sampled_from([-1.0, 0.0, 2.5, 3.0])}
 
@@ -231,7 +239,8 @@ def conditions(draw, depth=2):
                 field.is_valid(),
                 (field >= value) & (field < other),
                 ~(field == value),
-                *([field.isin([value, other])] if name != "d" else []),
+                *([field.isin([value, other])] if name not in "dpq" else []),
+                *([FIELD("p") < FIELD(name), FIELD("q") == FIELD("p")] if name in "pqr" else []),
             ]
         )
     )

@@ -10,19 +10,20 @@ directory or manifest                 the file is made again of what the log sti
 none of that is left                  its bundles are to be written off, and the file deleted
 ====================================  ==========================================================
 
-The damaged file is in quarantine before. Bundles keep their places, so outcomes still fit. All this
-is done before the core is opened, for an opening gives back what segments seem to hold.
+The damaged file is in quarantine before. Bundles keep their places, so outcomes still fit, and
+streams their compression, as far as the file still says which. All this is done before the core is
+opened, for an opening gives back what segments seem to hold.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from crc32c import crc32c
 
-from quiver.config import HARD_LIMITS, LimitsConfig
+from quiver.config import HARD_LIMITS, Config
 from quiver.disk import Disk, File, copy_range
 from quiver.engine.core import core_folder
 from quiver.errors import DamageError, VersionError
@@ -45,9 +46,7 @@ class Mended:
     hopeless: list[int] = field(default_factory=list)
 
 
-def mend_segments(
-    disk: Disk, number: int, manifest: StoreManifest, *, limits: LimitsConfig
-) -> Mended:
+def mend_segments(disk: Disk, number: int, manifest: StoreManifest, *, config: Config) -> Mended:
     """Read every segment of a core that nobody has open, and mend those that are damaged.
 
     Those whose end is gone are left to recovery. Another writer's file is only reported, because
@@ -59,13 +58,13 @@ def mend_segments(
         return found
     for info in Catalog.load(disk, folder)[0]:
         try:
-            with SegmentReader.open(disk, info.path, limits=limits) as reader:
+            with SegmentReader.open(disk, info.path, limits=config.limits.for_reading()) as reader:
                 reader.verify()
         except DamageError as error:
             found.damage.append(error)
             if info.wal_seq_first is not None:
                 _set_aside(disk, number, info.path, error=error)
-                if not _mend(disk, number, manifest, info=info, limits=limits):
+                if not _mend(disk, number, manifest, info=info, config=config):
                     found.hopeless.append(info.segment_seq)
     return found
 
@@ -82,13 +81,14 @@ def _set_aside(disk: Disk, number: int, path: str, *, error: DamageError) -> Non
 
 
 def _mend(
-    disk: Disk, number: int, manifest: StoreManifest, *, info: SegmentInfo, limits: LimitsConfig
+    disk: Disk, number: int, manifest: StoreManifest, *, info: SegmentInfo, config: Config
 ) -> bool:
     """Write a segment anew; False if nothing of it is left."""
-    slots = manifest.slots
+    slots, how = manifest.slots, config.segment
     try:
-        with SegmentReader.open(disk, info.path, limits=limits) as reader:
+        with SegmentReader.open(disk, info.path, limits=config.limits.for_reading()) as reader:
             slots = reader.slots or slots
+            how = replace(how, compression=reader.compression or how.compression)
             bundles, lost = _read(reader)
     except DamageError:
         # Told by whoever called: one of its tables. Its footer still says which bundles it had.
@@ -114,7 +114,8 @@ def _mend(
         wal_generation=info.wal_generation or 0,
         wal_offset=info.wal_offset or 0,
     )
-    write_segment(disk, f"{core_folder(number)}/segments", bundles, label=label, lost=lost)
+    folder = f"{core_folder(number)}/segments"
+    write_segment(disk, folder, bundles, label=label, lost=lost, config=how)
     return True
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quiver.acks import Floor
+from quiver.config import SegmentConfig
 from quiver.disk import Disk
 from quiver.engine.core import core_folder
 from quiver.engine.mending import logged_bundles
@@ -27,6 +28,7 @@ def rebuild_segments(
     catalog: Catalog,
     damaged: Iterable[int],
     floor: Floor,
+    config: SegmentConfig,
 ) -> int:
     """Write what can be had of damaged segments anew, add it to the catalogue, and count it.
 
@@ -50,7 +52,8 @@ def rebuild_segments(
             wal_offset=0,
         )
         bundles = [found[wal_seq] for wal_seq in span]
-        catalog.add(write_segment(disk, f"{core_folder(number)}/segments", bundles, label=label))
+        folder = f"{core_folder(number)}/segments"
+        catalog.add(write_segment(disk, folder, bundles, label=label, config=config))
         count += 1
     return count
 

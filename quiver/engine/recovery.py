@@ -167,7 +167,13 @@ def _recover(
     )
     try:
         report.rebuilt_segments = rebuild_segments(
-            disk, number, manifest, catalog=catalog, damaged=damaged, floor=floor
+            disk,
+            number,
+            manifest,
+            catalog=catalog,
+            damaged=damaged,
+            floor=floor,
+            config=config.segment,
         )
         _remove_lost(disk, [path for seq, path in damaged.items() if seq not in catalog])
     except BaseException:

@@ -52,8 +52,7 @@ def _salvage_core(
     disk: Disk, number: int, config: Config, *, clock: Clock, watch: Watch | None
 ) -> list[DamageError]:
     settle(disk, number)
-    limits = config.limits.for_reading()
-    mended = mend_segments(disk, number, StoreManifest.read(disk), limits=limits)
+    mended = mend_segments(disk, number, StoreManifest.read(disk), config=config)
     thorough = replace(
         config,
         wal=replace(config.wal, reclaim_size=1),

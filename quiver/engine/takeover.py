@@ -209,7 +209,8 @@ class _Taking:
             wal_generation=1,
             wal_offset=HEADER_BYTES,
         )
-        write_segment(self.disk, f"{self.folder}/segments", bundles, label=label)
+        folder, how = f"{self.folder}/segments", self.config.segment
+        write_segment(self.disk, folder, bundles, label=label, config=how)
         self.wal_seq += len(bundles)
 
     def _keep(self, aside: Aside) -> None:

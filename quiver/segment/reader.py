@@ -19,11 +19,11 @@ import contextlib
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, get_args
 
 import pyarrow as pa
 
-from quiver.config import LimitsConfig
+from quiver.config import Compression, LimitsConfig
 from quiver.disk import Disk, read_along, read_apart
 from quiver.errors import ClosedError, DamagedEntry, DamageError, InputError, VersionError
 from quiver.promote import union_schema
@@ -134,6 +134,12 @@ class SegmentReader:
                     check_crc32c("the manifest's", data, expected)
                 self._manifest = Manifest(data, footer.bundle_count, self.streams)
         return self._manifest
+
+    @property
+    def compression(self) -> Compression | None:
+        """How streams were compressed when they were written; None if by something unknown."""
+        known = [way for way in get_args(Compression) if way == self._about.compression]
+        return known[0] if known else None
 
     @property
     def bundle_count(self) -> int:

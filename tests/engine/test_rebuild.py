@@ -9,6 +9,7 @@ from store_kit import abandon, bundle, numbers, on_memory
 
 import quiver
 from quiver.errors import CapacityError, DamageError, VersionError
+from quiver.segment import SegmentReader
 from quiver.testing import MemoryDisk
 from quiver.testing.campaign import MODELS
 from quiver.testing.crash_images import crash_images
@@ -48,7 +49,7 @@ def break_end(disk: MemoryDisk, segment_seq: int) -> bytes:
 
 
 def opened(disk: MemoryDisk, **config: Any) -> quiver.Store:
-    return on_memory(disk, segment=WAITING, **config)
+    return on_memory(disk, **{"segment": WAITING, **config})
 
 
 @pytest.mark.parametrize("tail", [0, 3])
@@ -68,6 +69,17 @@ def test_it_comes_back_from_the_log_in_its_place(victims: list[int], tail: int) 
     store.close()
     again = opened(disk)
     assert (again.recovery.damage, again.recovery.rebuilt_segments) == ([], 0)
+
+
+def test_it_comes_back_as_the_store_writes_segments_now() -> None:
+    disk = finalized(3)
+    break_end(disk, 0)
+    store = opened(disk, segment={**WAITING, "compression": "zstd", "dictionary_cardinality": 2})
+    assert store.recovery.rebuilt_segments == 1
+    with SegmentReader.open(disk, path_of(0)) as reader:
+        assert reader.compression == "zstd"
+        reader.verify()
+    assert numbers(store) == [0, 1, 2]
 
 
 def test_outcomes_still_fit_what_comes_back() -> None:

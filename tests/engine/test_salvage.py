@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from store_kit import SLOTS, abandon, bundle
 
@@ -22,10 +23,10 @@ def opened(disk: Disk, **options: object) -> quiver.Store:
     return quiver.open("memory", disk=disk, **settings)
 
 
-def store_with_segment(*, reader: str = "") -> MemoryDisk:
+def store_with_segment(*, reader: str = "", **config: object) -> MemoryDisk:
     """Leave bundles 0 to 3 in a segment, and in the log, which was not given back yet."""
     disk = MemoryDisk()
-    store = opened(disk)
+    store = opened(disk, config=config)
     for number in range(4):
         store.append(bundle(number))
     store.finalize()
@@ -90,6 +91,40 @@ def test_what_the_log_still_has_is_not_lost_with_a_segment(place: str) -> None:
     assert taken(opened(disk)) == [0, 1, 2, 3]
     with SegmentReader.open(disk, SEGMENT) as reader:
         assert not reader.lost
+
+
+@pytest.mark.parametrize("written", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("directory", ["sound", "damaged"])
+def test_a_segment_is_written_anew_as_it_was_and_else_as_the_config_says(
+    written: str, directory: str
+) -> None:
+    disk = store_with_segment(segment={"compression": written})
+    with SegmentReader.open(disk, SEGMENT) as reader:
+        assert reader.compression == written
+        offset = 100 if directory == "sound" else reader.footer.directory_offset + 50
+    flip(disk, SEGMENT, offset)
+    config = Config.of({"segment": {"compression": "lz4"}})
+    assert len(salvage(disk, config=config, clock=ManualClock())) == 1
+    with SegmentReader.open(disk, SEGMENT) as reader:
+        assert reader.compression == (written if directory == "sound" else "lz4")
+        reader.verify()
+    assert taken(opened(disk)) == [0, 1, 2, 3]
+
+
+def test_a_segment_is_written_anew_with_dictionaries_as_large_as_the_config_says() -> None:
+    disk = MemoryDisk()
+    store = opened(disk)
+    for text in "abcd":
+        column = pa.array([text]).dictionary_encode()
+        store.append({"events": pa.record_batch({"text": column})})
+    store.finalize()
+    abandon(store)
+    flip(disk, SEGMENT, 100)
+    config = Config.of({"segment": {"dictionary_cardinality": 2}})
+    assert salvage(disk, config=config, clock=ManualClock())
+    with SegmentReader.open(disk, SEGMENT) as reader:
+        assert len(reader.streams) > 1
+        assert [reader.bundle(n)[0]["text"].to_pylist() for n in range(4)] == [[t] for t in "abcd"]
 
 
 def test_without_the_log_bundles_lose_the_damaged_slot_and_keep_the_others() -> None:

@@ -60,6 +60,17 @@ def test_segments_keep_their_numbers_and_bundles_their_places(source) -> None:
                 assert batch.schema.equals(other[slot].schema, check_metadata=True)
 
 
+def test_segments_are_written_as_the_config_says(source) -> None:
+    parent = MemoryDisk()
+    take(source, parent, segment={"compression": "zstd"})
+    disk = FolderDisk(parent, "store/core_0/segments")
+    for file in disk.list_dir(""):
+        with SegmentReader.open(disk, file.name) as reader:
+            assert reader.compression == "zstd"
+            reader.verify()
+    assert taken(opened(parent), "new") == BUNDLES
+
+
 def test_times_come_from_the_log_and_else_from_the_file(tmp_path) -> None:
     disk = LocalDisk(tmp_path / "source", create=True)
     write_core(kit.Folder(disk))

@@ -49,6 +49,7 @@ from pyspark.sql.types import StructType
 from quiver.errors import InputError
 from quiver.scan.conform import CAST_FAULTS
 from quiver.scan.nested import Array, Conversion, DataType, convert, repeated_child
+from quiver.scan.nulls import nulls
 
 __all__ = ["Nanoseconds", "arrow_schema", "to_spark", "to_spark_schema"]
 
@@ -133,11 +134,18 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
+def _missing(rows: int, field: DataType) -> Array:
+    try:
+        return nulls(rows, field.type)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"column {field.name!r} is missing: {error}") from error
+
+
 def _column(batch: pa.RecordBatch, field: DataType) -> Array:
     if field.name in batch.schema.names:
         array: Array = batch.column(field.name)
     else:
-        array = pa.nulls(batch.num_rows, field.type)
+        array = _missing(batch.num_rows, field)
     try:
         converted = convert(array, field.type, _SPARK)
     except CAST_FAULTS as error:

@@ -293,6 +293,17 @@ def test_missing_columns_are_null_and_the_order_is_the_targets() -> None:
     assert ready.to_pylist() == [{"b": None, "a": 1}]
 
 
+def test_a_missing_column_is_null_whatever_its_type_and_else_refused() -> None:
+    batch = pa.record_batch({"n": [1, 2]})
+    runs = pa.struct([("r", pa.run_end_encoded(pa.int32(), pa.string()))])
+    made = to_spark(batch, pa.schema([("lost", runs)]))
+    made.validate(full=True)
+    assert made["lost"].to_pylist() == [None, None]
+    none = pa.schema([("lost", pa.struct([("u", pa.sparse_union([]))]))])
+    with pytest.raises(InputError, match=r"column .lost. is missing: .* has no values"):
+        to_spark(batch, none)
+
+
 @pytest.mark.parametrize(
     "kind",
     [

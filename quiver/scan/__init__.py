@@ -16,7 +16,7 @@
 ``conform``      a batch under the slot's representative schema, exactly
 ``nulls``        columns of nulls, of any type
 ``dataset``      a scan as a ``pyarrow.dataset.Dataset``, for DuckDB, polars, DataFusion
-``expressions``  which columns a projection uses
+``expressions``  which columns an expression uses
 ``nested``       nested columns taken apart and put together again
 ===============  ====================================================================
 

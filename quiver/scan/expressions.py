@@ -1,32 +1,44 @@
-"""Which columns an expression of pyarrow reads, found without touching any row."""
+"""Which columns an expression of pyarrow reads, found without touching any row.
+
+``mentioned`` is for who does not know the schema yet, ``columns_of`` for who does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-__all__ = ["columns_of"]
+__all__ = ["columns_of", "mentioned"]
+
+_NUMBERED: Final = "FieldPath("
+"""How the text of an expression shows a column by its number."""
+
+
+def mentioned(expression: pc.Expression, names: Iterable[str]) -> list[str]:
+    """List the columns that an expression may use, each once; perhaps some that it does not.
+
+    It takes no schema: only those whose names stand in the expression's text can be among them, or
+    all, if it has a column by its number.
+    """
+    text = str(expression)
+    return [name for name in dict.fromkeys(names) if name in text or _NUMBERED in text]
 
 
 def columns_of(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     """Find the columns of ``schema`` that an expression needs, in the order of the schema.
 
-    pyarrow does not tell, but it says whether an expression fits a schema. So columns are taken
-    away one by one for as long as it does; only those whose names stand in the expression's text
-    are tried. Where that is not certain, as with columns given by number, all are named. Raises
-    what pyarrow raises if the expression does not fit ``schema`` at all.
+    pyarrow does not tell, but it says whether an expression fits a schema. So columns that may be
+    used are taken away one by one for as long as it does. Where that is not certain all are named.
+    Raises what pyarrow raises if the expression does not fit ``schema`` at all.
     """
     _bind(expression, schema)
-    text = str(expression)
-    everything = list(dict.fromkeys(schema.names))
-    if "FieldPath" in text:
-        return everything
-    needed = [name for name in everything if name in text]
-    if not _fits(expression, schema, needed):
-        return everything
+    needed = mentioned(expression, schema.names)
+    if _NUMBERED in str(expression) or not _fits(expression, schema, needed):
+        return list(dict.fromkeys(schema.names))
     for name in list(needed):
         rest = [other for other in needed if other != name]
         if _fits(expression, schema, rest):

@@ -24,7 +24,7 @@ from pyarrow import types as kinds
 
 from quiver.segment.bounds import value_type
 
-__all__ = ["ColumnFacts", "Facts", "mentioned", "possible"]
+__all__ = ["ColumnFacts", "Facts", "possible"]
 
 Expression: TypeAlias = Any
 Scalar: TypeAlias = Any
@@ -48,14 +48,6 @@ class ColumnFacts:
 
 Facts: TypeAlias = Mapping[str, ColumnFacts]
 """By column name; nothing is known of columns that are not in it."""
-
-
-def mentioned(where: Expression, names: Sequence[str]) -> list[str]:
-    """List the columns that a filter may use: all of them, and perhaps some that it does not."""
-    text = str(where)
-    if "FieldPath(" in text:
-        return list(names)
-    return [name for name in names if name in text]
 
 
 def possible(where: Expression, schema: pa.Schema, facts: Sequence[Facts]) -> list[bool]:

@@ -14,9 +14,9 @@ from quiver.disk import LocalDisk
 from quiver.errors import InputError, MissingError
 from quiver.promote import union_schema
 from quiver.scan.conform import conform, conform_table
+from quiver.scan.expressions import mentioned
 from quiver.scan.open_bundle import OpenBundle
 from quiver.scan.plan import Extent, Filter, Piece, extent_of, open_extent, plan_part
-from quiver.scan.predicate import mentioned
 from quiver.scan.query import Query, checked_path
 from quiver.scan.read import Sound, read_piece
 from quiver.scan.rows import check_fits, passing

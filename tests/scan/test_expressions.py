@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from quiver.scan.expressions import columns_of
+from quiver.scan.expressions import columns_of, mentioned
 
 SCHEMA = pa.schema(
     [
@@ -28,7 +28,8 @@ SCHEMA = pa.schema(
         (pc.scalar(True), []),
         (pc.field("t.u") + pc.field("a"), ["a", "t.u"]),
         (pc.field("d").isin(["x", "a"]) & pc.field("a").is_valid(), ["a", "d"]),
-        (pc.field("data") == "FieldPath", SCHEMA.names),
+        (pc.field("data") == "FieldPath", ["data"]),
+        (pc.field("data") == "FieldPath(", SCHEMA.names),
     ],
     ids=str,
 )
@@ -39,3 +40,17 @@ def test_the_columns_of_an_expression_are_found(expression, names) -> None:
 def test_an_expression_that_fits_no_schema_is_refused() -> None:
     with pytest.raises(pa.ArrowInvalid, match="zz"):
         columns_of(pc.field("zz") > 1, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "expression, names",
+    [
+        (pc.field("zz") > 1, ["zz"]),
+        (pc.field("data") == "zz", ["data", "a", "t", "zz"]),
+        (pc.field("t.u") > 1, ["t.u", "t"]),
+        (pc.field(1) == "x", ["data", "a", "t.u", "t", "zz"]),
+    ],
+    ids=str,
+)
+def test_without_a_schema_too_many_columns_are_named_and_never_too_few(expression, names) -> None:
+    assert mentioned(expression, ["data", "a", "t.u", "t", "zz", "a"]) == names

@@ -5,6 +5,7 @@
 ``local``      the real one
 ``replace``    a small file, old or new but never half: temporary, sync, rename, sync
 ``ahead``      what will be read, so that it is fetched at once and nothing else is
+``window``     a file walked from start to end, seen a piece at a time
 ``copying``    from file to file, inside the system where it can
 ``quarantine`` damaged bytes set aside, with the reason
 ``lock``       one writer for a folder
@@ -24,6 +25,7 @@ from quiver.disk.overlay import OverlayDisk
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
 from quiver.disk.replace import TEMPORARY, is_temporary, remove, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
+from quiver.disk.window import Window
 
 __all__ = [
     "FILE_MODE",
@@ -38,6 +40,7 @@ __all__ = [
     "Lock",
     "OverlayDisk",
     "Stat",
+    "Window",
     "copy_bytes",
     "copy_file",
     "copy_range",

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from quiver.disk import File
+from quiver.disk import File, Window
 from quiver.errors import DamageError, TornEntry
 from quiver.upstream.format import (
     BUNDLE,
@@ -28,7 +28,6 @@ from quiver.upstream.format import (
 
 __all__ = ["Entry", "Skipped", "good_at", "walk"]
 
-_WINDOW: Final = 4 << 20
 _SEARCH: Final = 1 << 20
 _CHECK_WORK: Final = 4
 """How many times the size of the file a search for the next entry may checksum."""
@@ -59,23 +58,8 @@ class Skipped(NamedTuple):
 Item: TypeAlias = Entry | Skipped
 
 
-class _Bytes:
-    """A file seen through a window that moves forward; frames keep their window alive."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self.size = file.size()
-        self._start = 0
-        self._view = memoryview(b"")
-
-    def view(self, offset: int, length: int) -> tuple[memoryview, int]:
-        """Give a buffer and the place of ``offset`` in it, with ``length`` bytes if there are."""
-        wanted = min(length, self.size - offset)
-        inside = offset - self._start
-        if inside < 0 or inside + wanted > len(self._view):
-            data = self._file.read(offset, max(wanted, min(_WINDOW, self.size - offset)))
-            self._view, self._start, inside = memoryview(data), offset, 0
-        return self._view, inside
+class _Bytes(Window):
+    """The entries of a file, each where it is asked for; frames keep their bytes alive."""
 
     def entry(self, offset: int) -> tuple[memoryview, int]:
         """Give a buffer with all of the entry at ``offset``, as far as its length can be right."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from quiver.disk import File
+from quiver.disk import File, Window
 from quiver.errors import DamagedEntry, DamageError, TornEntry
 from quiver.wal.format import (
     BUNDLE,
@@ -39,7 +39,6 @@ __all__ = [
     "walk",
 ]
 
-_WINDOW: Final = 4 << 20
 _SEARCH: Final = 1 << 20
 _CHECK_WORK: Final = 4
 """How many times the size of the file a search for the next entry may checksum."""
@@ -79,24 +78,12 @@ class Tail(NamedTuple):
 WalItem: TypeAlias = Entry | BadRegion | Tail
 
 
-class _Bytes:
-    """A file seen through a window that moves forward; frames keep their window alive."""
+class _Bytes(Window):
+    """The entries of a file, each where it is asked for; frames keep their bytes alive."""
 
     def __init__(self, file: File, limit: int) -> None:
-        self._file = file
+        super().__init__(file)
         self.limit = limit
-        self.size = file.size()
-        self._start = 0
-        self._view = memoryview(b"")
-
-    def view(self, offset: int, length: int) -> tuple[memoryview, int]:
-        """Give a buffer and the place of ``offset`` in it, with ``length`` bytes if there are."""
-        wanted = min(length, self.size - offset)
-        inside = offset - self._start
-        if inside < 0 or inside + wanted > len(self._view):
-            data = self._file.read(offset, max(wanted, min(_WINDOW, self.size - offset)))
-            self._view, self._start, inside = memoryview(data), offset, 0
-        return self._view, inside
 
     def frame(self, offset: int) -> Frame:
         """Check the entry at a file offset; raises as ``frame_at``, with file offsets."""

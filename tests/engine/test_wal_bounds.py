@@ -229,7 +229,7 @@ def test_an_opening_reads_what_is_live_and_nothing_of_what_was_finalized(
     monkeypatch: pytest.MonkeyPatch, rotate_size: int, reclaim_size: int, *, lost: bool
 ) -> None:
     window = 4096
-    monkeypatch.setattr("quiver.wal.reader._WINDOW", window)
+    monkeypatch.setattr("quiver.disk.window.WINDOW_BYTES", window)
     monkeypatch.setattr("quiver.wal.reader._SEARCH", window)
     wal = {"rotate_size": rotate_size, "reclaim_size": reclaim_size, "max_chunks": 1000}
 

@@ -194,7 +194,7 @@ def test_a_wrong_length_costs_nothing_and_is_told(folder, read) -> None:
 
 def test_the_way_is_found_again_where_lengths_are_lost_too(folder, read, monkeypatch) -> None:
     monkeypatch.setattr(reader_module, "_SEARCH", 600)
-    monkeypatch.setattr(reader_module, "_WINDOW", 500)
+    monkeypatch.setattr("quiver.disk.window.WINDOW_BYTES", 500)
     for garbage in (b"\xff" * 1000, bytes(1000), b"\x20\0\0\0\0" * 200):
         folder.add_log(ENTRIES[0], garbage, *ENTRIES[3:])
         folder.set_cursor(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 import tempfile
 from typing import Any
@@ -49,7 +50,9 @@ def bundle_lists(draw: st.DrawFn) -> list[dict[int, pa.RecordBatch]]:
     for number in range(draw(st.integers(1, 9))):
         array = numbered(draw, kind, values, index)
         times = pa.array([number * 7 % 5 or None] * len(array), pa.timestamp("us"))
-        bundle = {0: pa.record_batch({"at": times, "c": array})}
+        wide = [decimal.Decimal(number) ** 20, None][: len(array)]
+        amounts = pa.array(wide + [None] * (len(array) - len(wide)), pa.decimal128(38, 0))
+        bundle = {0: pa.record_batch({"at": times, "c": array, "d": amounts})}
         if draw(st.booleans()):
             bundle[5] = pa.record_batch({"n": pa.array(range(number % 3), pa.float32())})
         found.append(bundle)

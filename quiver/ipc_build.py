@@ -31,6 +31,8 @@ _Lengths: TypeAlias = npt.NDArray[np.int64]
 _BLOCK: Final = np.dtype(
     [("offset", "<i8"), ("metadata", "<i4"), ("padding", "<i4"), ("body", "<i8")]
 )
+_SMALL_BYTES: Final = 1 << 14
+"""Pieces below that cost more to go over than to copy."""
 _END: Final = b"\xff\xff\xff\xff\0\0\0\0"
 _MAGIC: Final = b"ARROW1"
 
@@ -65,7 +67,7 @@ def _messages(data: memoryview, table: memoryview) -> Messages:
 
 
 def own_messages(payloads: Sequence[memoryview]) -> Messages | None:
-    """Find the batches' messages in streams of one batch each, without a copy.
+    """Find the batches' messages in streams of one batch each; small ones are copied together.
 
     None if one of the streams is not just a schema, an uncompressed batch, and the end.
     """
@@ -77,6 +79,8 @@ def own_messages(payloads: Sequence[memoryview]) -> Messages | None:
         start, metadata_bytes, body_bytes = found
         pieces.append(data[start : start + metadata_bytes + body_bytes])
         lengths.append((metadata_bytes, body_bytes))
+    if sum(map(len, pieces)) < _SMALL_BYTES * len(pieces):
+        pieces = [memoryview(b"".join(pieces))]
     return Messages(pieces, np.array(lengths, np.int64).reshape(-1, 2))
 
 

@@ -19,26 +19,15 @@ from typing import Any
 __all__ = ["PHASES", "phases"]
 
 PHASES: dict[str, tuple[str, ...]] = {
-    "decode, validate": ("quiver.ipc:decode_stream", "quiver.segment.writer:_group"),
-    "unite dictionaries": (
-        "quiver.segment.stream:_unite",
-        "quiver.segment.dictionaries:unite",
-        "quiver.segment.dictionaries:unite_batches",
-    ),
-    "encode": ("quiver.ipc:encode_file", "quiver.ipc:encode_table"),
-    "statistics": (
-        "quiver.segment.stream:count_nulls",
-        "quiver.segment.stream:event_range",
-        "quiver.segment.writer:_stream_entry",
-    ),
-    "checksums": ("zlib:crc32", "crc32c:crc32c", "quiver.segment.pages:page_checksums"),
-    "tables": (
-        "quiver.segment.writer:_bundle_entries",
-        "quiver.segment.directory:encode_directory",
-        "quiver.segment.manifest:encode_manifest",
-    ),
+    "decode, unite, encode what is left": ("quiver.segment.builder:SegmentBuilder.add",),
+    "put streams together": ("quiver.segment.builder:SegmentBuilder.finish",),
+    "checksums, beside the write": ("quiver.segment.layout:Checking._check",),
+    "tables": ("quiver.segment.contents:Contents.encode_end",),
     "write": ("quiver.disk.local:LocalFile.write",),
-    "sync": ("quiver.disk.local:LocalFile.sync", "quiver.disk.local:LocalDisk.sync_dir"),
+    "sync, partly beside the write": (
+        "quiver.disk.local:LocalFile.sync",
+        "quiver.disk.local:LocalDisk.sync_dir",
+    ),
 }
 
 

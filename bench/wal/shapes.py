@@ -18,8 +18,11 @@ SLOTS: Final = ("records", "record_attrs", "resource_attrs", "scope_attrs")
 _WORDS: Final = [f"value-{n}" for n in range(200)]
 
 
-def standard(rows: int, seed: int = 0) -> dict[str, pa.RecordBatch]:
-    """Four slots: ``rows`` log records, three attributes to each, and few of resource and scope."""
+def standard(rows: int, seed: int = 0, *, narrow: bool = False) -> dict[str, pa.RecordBatch]:
+    """Four slots: ``rows`` log records, three attributes to each, and few of resource and scope.
+
+    Dictionaries have indices of 32 bits, or ``narrow`` ones of 8 and 16 bits, as OTAP has them.
+    """
     lot = np.random.default_rng(seed)
     ids = pa.array(np.arange(rows, dtype=np.uint16))
     records = {
@@ -32,15 +35,18 @@ def standard(rows: int, seed: int = 0) -> dict[str, pa.RecordBatch]:
     }
     return {
         "records": pa.record_batch(records),
-        "record_attrs": _attributes(3 * rows, lot),
-        "resource_attrs": _attributes(8, lot),
-        "scope_attrs": _attributes(4, lot),
+        "record_attrs": _attributes(3 * rows, lot, narrow),
+        "resource_attrs": _attributes(8, lot, narrow),
+        "scope_attrs": _attributes(4, lot, narrow),
     }
 
 
-def _attributes(rows: int, lot: np.random.Generator) -> pa.RecordBatch:
+def _attributes(rows: int, lot: np.random.Generator, narrow: bool) -> pa.RecordBatch:  # noqa: FBT001
     keys = pa.array([f"key.{n % 12}" for n in range(rows)]).dictionary_encode()
     values = pa.array([_WORDS[n] for n in lot.integers(0, len(_WORDS), rows)]).dictionary_encode()
+    if narrow:
+        keys = keys.cast(pa.dictionary(pa.uint8(), pa.string()))
+        values = values.cast(pa.dictionary(pa.uint16(), pa.string()))
     parents = pa.array(np.arange(rows, dtype=np.uint16) // 3)
     return pa.record_batch({"parent_id": parents, "key": keys, "value": values})
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from quiver.ipc_build import Piece
 from quiver.segment.format import padding
-from quiver.segment.pages import StreamChecks, check_stream
+from quiver.segment.pages import StreamCheck, StreamChecks
 
 __all__ = ["Checking", "Checks", "lay_out"]
 
-_PIECE_BYTES: Final = 1 << 16
+_BLOCK_BYTES: Final = 1 << 18
 _ALONE_BYTES: Final = 1 << 20
 """Less than this is checked sooner than a thread is there."""
 
@@ -35,28 +35,10 @@ def lay_out(streams: Iterable[Sequence[Piece]]) -> list[_Placed]:
     """Put streams one after the other, each at the next place where one may start."""
     placed, end = [], 0
     for pieces in streams:
-        joined = list(_joined(pieces))
         gap = bytes(padding(end))
-        placed.append(_Placed(gap, end + len(gap), joined))
-        end += len(gap) + sum(map(len, joined))
+        placed.append(_Placed(gap, end + len(gap), pieces))
+        end += len(gap) + sum(map(len, pieces))
     return placed
-
-
-def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Put small pieces together: each costs some calls."""
-    small: list[Piece] = []
-    size = 0
-    for piece in pieces:
-        if small and size + len(piece) > _PIECE_BYTES:
-            yield b"".join(small)
-            small, size = [], 0
-        if not small and len(piece) > _PIECE_BYTES // 2:
-            yield piece
-        else:
-            small.append(piece)
-            size += len(piece)
-    if small:
-        yield b"".join(small)
 
 
 @dataclass(slots=True)
@@ -101,9 +83,15 @@ class Checking:
         checks = self._checks
         for each in self._placed:
             checks.add(each.gap)
+            stream = StreamCheck(each.offset)
             for piece in each.pieces:
-                checks.add(piece)
-            checks.streams.append(check_stream(each.pieces, each.offset))
+                view = memoryview(piece)
+                # All of them go over a block while it is in the processor's cache.
+                for start in range(0, len(view), _BLOCK_BYTES):
+                    block = view[start : start + _BLOCK_BYTES]
+                    checks.add(block)
+                    stream.add(block)
+            checks.streams.append(stream.found())
 
     def result(self) -> Checks:
         """Wait for it, once."""

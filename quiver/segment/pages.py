@@ -7,7 +7,6 @@ reads no more than those.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import crc32c
@@ -15,7 +14,7 @@ import numpy as np
 
 from quiver.errors import DamagedEntry
 
-__all__ = ["PAGE_BYTES", "PageChecks", "StreamChecks", "check_stream", "page_checksums"]
+__all__ = ["PAGE_BYTES", "PageChecks", "StreamCheck", "StreamChecks", "page_checksums"]
 
 PAGE_BYTES: Final = 4096
 _CHECKSUM = np.dtype("<u4")
@@ -32,27 +31,36 @@ class StreamChecks(NamedTuple):
 
 def page_checksums(data: memoryview, offset: int) -> bytes:
     """Compute the CRC32C of each page of a stream that starts at ``offset``, in order."""
-    return check_stream([data], offset).pages
+    check = StreamCheck(offset)
+    check.add(data)
+    return check.found().pages
 
 
-def check_stream(pieces: Sequence[bytes | memoryview], offset: int) -> StreamChecks:
-    """Compute the checksums of a stream whose pieces lie one after the other from ``offset``."""
-    check = crc32c.crc32c
-    whole, length = 0, 0
-    pages: list[int] = []
-    begun = False
-    for piece in pieces:
-        data = memoryview(piece)
-        whole = check(data, whole)
-        first = -(offset + length) % PAGE_BYTES
-        if begun and first:
+class StreamCheck:
+    """Computes the checksums of a stream that starts at ``offset``, of bytes as they come."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+        self._length = 0
+        self._whole = 0
+        self._pages: list[int] = []
+
+    def add(self, data: memoryview) -> None:
+        """Go over the next bytes."""
+        check, pages = crc32c.crc32c, self._pages
+        self._whole = check(data, self._whole)
+        first = -(self._offset + self._length) % PAGE_BYTES
+        if first and pages:
             pages[-1] = check(data[:first], pages[-1])
         elif first:
             pages.append(check(data[:first]))
         pages += [check(data[at : at + PAGE_BYTES]) for at in range(first, len(data), PAGE_BYTES)]
-        begun = begun or len(data) > 0
-        length += len(data)
-    return StreamChecks(offset, length, whole, np.array(pages, _CHECKSUM).tobytes())
+        self._length += len(data)
+
+    def found(self) -> StreamChecks:
+        """Give the checksums of all that came."""
+        pages = np.array(self._pages, _CHECKSUM).tobytes()
+        return StreamChecks(self._offset, self._length, self._whole, pages)
 
 
 class PageChecks:

@@ -157,8 +157,8 @@ def test_a_builder_of_other_bundles_is_not_used():
         assert written(bundles, SegmentConfig(), builder) == written(bundles, SegmentConfig())
 
 
-def test_payloads_without_dictionaries_are_not_copied():
-    bundle = encode_bundle(0, {0: pa.record_batch({"n": range(1000)})})
+def test_large_payloads_without_dictionaries_are_not_copied():
+    bundle = encode_bundle(0, {0: pa.record_batch({"n": range(10_000)})})
     builder = SegmentBuilder(SegmentConfig(), trusted=True)
     builder.add([bundle], SLOTS)
     ((_, _, _, stream),) = builder.finish()

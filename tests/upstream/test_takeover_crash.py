@@ -75,7 +75,7 @@ def test_killed_at_any_act_there_is_nothing_and_the_next_import_works(source) ->
     parent = MemoryDisk()
     take(source, parent)
     acts = parent.act_count
-    assert acts > 50
+    assert acts > 40
     before = source.tree.digest()
     whole = 0
     for act in range(acts):

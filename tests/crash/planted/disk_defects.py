@@ -63,8 +63,8 @@ DEFECTS: Final = (
     Defect(
         "the last part of a new file is written after the sync",
         REPLACE,
-        "            offset += len(piece)\n        file.sync()\n",
-        "            offset += len(piece)\n            offset < 1000 or file.sync()\n",
+        "        syncing.wait()\n        file.sync()\n",
+        "        syncing.wait()\n        offset < 1000 or file.sync()\n",
     ),
     Defect(
         "the name of the quarantine folder is not synced",

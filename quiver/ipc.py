@@ -59,7 +59,8 @@ Sizes that lie are refused before anything is allocated, so it says nothing abou
 
 _SMALL_BYTES = 8 << 10
 _SCHEMA_PREFIX = 8
-_END_BYTES = 8
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+_END_BYTES = len(_END)
 """What is around the messages of a stream: the length of the first, and the mark of its end."""
 
 _FILE_BYTES = 1 << 16
@@ -181,7 +182,9 @@ def decode_own_streams(payloads: Sequence[pa.Buffer | memoryview | bytes]) -> li
     views, where payloads are not so small that reading them as one costs less.
     """
     buffers = [as_buffer(data) for data in payloads]
-    if sum(buffer.size for buffer in buffers) > _SMALL_BYTES * len(buffers):
+    large = sum(buffer.size for buffer in buffers) > _SMALL_BYTES * len(buffers)
+    # Another writer's stream may end without saying so.
+    if large or any(memoryview(data)[-_END_BYTES:] != _END for data in payloads):
         return [_first_batch(buffer) for buffer in buffers]
     joined: list[Any] = [schema_message(buffers[0])]
     head = len(joined[0])

@@ -61,6 +61,7 @@ _VERSION_5: Final = 4
 _NOT_COMPRESSED: Final = -1
 _LENGTH_BYTES: Final = 8
 _END_BYTES: Final = 8
+_ALIGNMENT: Final = 8
 
 
 class _Message(NamedTuple):
@@ -206,7 +207,10 @@ def batch_message(data: memoryview) -> tuple[int, int, int] | None:
         return None
     if message.body_start + message.body_bytes + _END_BYTES != len(data):
         return None
-    return start, message.body_start - start, message.body_bytes
+    lengths = message.body_start - start, message.body_bytes
+    if any(length % _ALIGNMENT for length in lengths):
+        return None  # A file would refuse what comes behind it.
+    return start, *lengths
 
 
 def _message(data: memoryview, offset: int) -> _Message:

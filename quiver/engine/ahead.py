@@ -16,7 +16,7 @@ from quiver.slots import SlotTable
 
 __all__ = ["AHEAD_BYTES", "Preparation"]
 
-AHEAD_BYTES = 1 << 19
+AHEAD_BYTES = 1 << 20
 """Bytes of payloads that are worth a look; what came since the last one is left to the end."""
 
 

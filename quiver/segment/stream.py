@@ -123,22 +123,30 @@ class GrowingStream:
                 columns.append([batch.column(place) for batch in batches])
                 self._bounds[place].add(columns[place])
             self._nulls[place].add(columns[place])
-        messages = self._plain_messages(chunks)
-        if messages is None:
-            messages = self._encoded(columns, kinds, chunks)
+        if self._words or self._config.compression != "none":
+            messages = [self._encoded(columns, kinds, chunks)]
+        else:
+            messages = self._as_they_are(columns, chunks)
         if self._messages and kinds != self._plain_types:
             self._messages = [self._widened(each, kinds) for each in self._messages]
         self._plain_types = kinds
-        self._messages.append(messages)
+        self._messages += messages
         self._bundles += chunks.bundles
         self._rows += [batch.num_rows for batch in batches]
         self._events.append(_events(self._schema, self._event_column, batches))
 
-    def _plain_messages(self, chunks: Chunks) -> Messages | None:
-        """Find the messages in the payloads, if they can stay as they are."""
-        if self._words or self._config.compression != "none":
-            return None
-        return own_messages(chunks.payloads)
+    def _as_they_are(self, columns: Sequence[Column], chunks: Chunks) -> list[Messages]:
+        """Find the messages in the payloads; those of another writer may have to be made anew."""
+        every = own_messages(chunks.payloads)
+        if every is not None:
+            return [every]
+        found = []
+        for place in range(len(chunks.bundles)):
+            alone = chunks.part(place, place + 1)
+            own = own_messages(alone.payloads)
+            arrays = [column[place : place + 1] for column in columns]
+            found.append(own or self._encoded(arrays, self._plain_types, alone))
+        return found
 
     def _encoded(self, columns: Sequence[Column], kinds: Sequence[Any], chunks: Chunks) -> Messages:
         """Write chunks anew, each dictionary as its indices."""

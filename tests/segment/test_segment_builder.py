@@ -165,3 +165,35 @@ def test_large_payloads_without_dictionaries_are_not_copied():
     longest = max(stream.pieces, key=len)
     assert isinstance(longest, memoryview)
     assert longest.obj is bundle.payloads[0].data
+
+
+def test_messages_of_another_writer_are_taken_or_made_anew_one_by_one():
+    batch = pa.record_batch({"n": range(9), "t": ["text"] * 9})
+    bundles = [encode_bundle(number, {0: batch}) for number in range(4)]
+    for place, options in (
+        (1, pa.ipc.IpcWriteOptions(compression="zstd")),
+        (2, pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)),
+    ):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+        (payload,) = bundles[place].payloads
+        changed = payload._replace(data=sink.getvalue().to_pybytes())
+        bundles[place] = bundles[place]._replace(payloads=(changed,))
+    whole, found = written(bundles, SegmentConfig())
+    assert all(difference(batch, slots[0]) is None for slots in found)
+    builder = SegmentBuilder(SegmentConfig(), trusted=True)
+    for end in (2, 3):
+        builder.add(bundles[len(builder.bundles) : end], SLOTS)
+    assert written(bundles, SegmentConfig(), builder)[0] == whole
+
+
+def test_streams_that_end_without_saying_so_are_read_all_the_same():
+    batch = pa.record_batch({"n": range(9), "t": ["text"] * 9})
+    bundles = []
+    for number in range(3):
+        bundle = encode_bundle(number, {0: batch})
+        (payload,) = bundle.payloads
+        bundles.append(bundle._replace(payloads=(payload._replace(data=payload.data[:-8]),)))
+    _, found = written(bundles, SegmentConfig())
+    assert all(difference(batch, slots[0]) is None for slots in found)

@@ -94,7 +94,16 @@ class GrowingStream:
         """Take as many of the chunks as fit, in their order, and say how many; the first always."""
         batches = chunks.batches
         arrays = {place: [batch.column(place) for batch in batches] for place in self._words}
-        surveys = {place: words.survey(arrays[place]) for place, words in self._words.items()}
+        try:
+            surveys = {place: words.survey(arrays[place]) for place, words in self._words.items()}
+        except pa.ArrowInvalid:  # More than 2 GiB of text: by halves, or a stream for itself.
+            half = len(batches) // 2
+            if half:
+                taken = self.take(chunks.part(0, half))
+                return taken if taken < half else half + self.take(chunks.part(half, len(batches)))
+            if self._bundles:
+                return 0
+            raise
         count = min(
             (
                 words.fitting(surveys[place], self._config.dictionary_cardinality)

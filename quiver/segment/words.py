@@ -88,7 +88,10 @@ class Words:
         return narrow_index(self.kind, self.count)
 
     def survey(self, arrays: Sequence[Column]) -> Survey:
-        """Give the words of chunks numbers behind those that are in."""
+        """Give the words of chunks numbers behind those that are in.
+
+        Raises ArrowInvalid if they are too much text for one array.
+        """
         distinct: list[Column] = []
         which = []
         for array in arrays:
@@ -97,13 +100,13 @@ class Words:
                 distinct.append(each)
             which.append(len(distinct) - 1)
         known = distinct[0] if self.values is None else self.values
-        values = pa.concat_arrays([known, *distinct])
+        values = _concat(distinct if self.values is None else [known, *distinct])
         numbers = numbers_of(values)
-        head, rest = numbers[: len(known)], numbers[len(known) :]
+        head, rest = numbers[: len(known)], numbers[self.count :]
         lengths = np.array([len(each) for each in distinct])
         behind = np.cumsum(lengths)
         highest = np.maximum.accumulate(np.concatenate(([head.max(initial=-1)], rest)))
-        fresh = values.take(pa.array(np.flatnonzero(np.diff(highest)) + len(known)))
+        fresh = values.take(pa.array(np.flatnonzero(np.diff(highest)) + self.count))
         counts = len(known) + highest - highest[0]
         chunk = np.array(which)
         return Survey(
@@ -136,7 +139,7 @@ class Words:
         """Take chunks in, of which ``survey`` may tell more; their new indices."""
         count = int(survey.counts[len(arrays) - 1])
         new = survey.fresh[: count - len(survey.known)]
-        self.values = pa.concat_arrays([survey.known, new]) if len(new) else survey.known
+        self.values = _concat([survey.known, new]) if len(new) else survey.known
         index_type = self.index_type
         table = survey.table.astype(index_type.to_pandas_dtype())
         # Chunk by chunk, in little memory: to touch much that is new costs more than the calls.
@@ -157,6 +160,10 @@ class Words:
             columns.append(pa.Array.from_buffers(index_type, end - begin, buffers))
             begin = end
         return columns
+
+
+def _concat(arrays: Sequence[Column]) -> Column:
+    return pa.concat_arrays(arrays)
 
 
 def _places(head: Numbers, rest: Numbers, lengths: Numbers) -> Numbers:

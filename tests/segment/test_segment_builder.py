@@ -197,3 +197,21 @@ def test_streams_that_end_without_saying_so_are_read_all_the_same():
         bundles.append(bundle._replace(payloads=(payload._replace(data=payload.data[:-8]),)))
     _, found = written(bundles, SegmentConfig())
     assert all(difference(batch, slots[0]) is None for slots in found)
+
+
+def test_more_text_than_one_array_holds_begins_another_stream(monkeypatch):
+    def concat(arrays):
+        if sum(map(len, arrays)) > 10 and len(arrays) > 1:
+            raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+        return pa.concat_arrays(arrays)
+
+    monkeypatch.setattr("quiver.segment.words._concat", concat)
+    sizes = [3, 4, 20, 5, 1, 1]
+    bundles = [many_words(100 * place, 100 * place + n) for place, n in enumerate(sizes)]
+    whole, found = written(bundles, SegmentConfig())
+    assert [slots[0]["n"].to_pylist() for slots in found] == [list(range(n)) for n in sizes]
+    builder = SegmentBuilder(SegmentConfig(), trusted=True)
+    for end in range(1, 6):
+        builder.add(bundles[end - 1 : end], SLOTS)
+    assert [each.stream.bundles for each in builder.finish()] == [[0, 1], [2], [3, 4]]
+    assert written(bundles, SegmentConfig(), builder)[0] == whole

@@ -188,7 +188,7 @@ def all_meanwhile(life: Rehearsal) -> None:
         life.flush,
         lambda: life.take("b", 2),
     )
-    for shift in (0, 3, 5):
+    for shift in range(0, 8, 2):
         life.survive(lambda: life.append(2))
         with life.meanwhile(lambda moment, shift=shift: steps[(moment + shift) % len(steps)]()):  # type: ignore[misc]
             life.survive(life.finalize)

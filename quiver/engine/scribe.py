@@ -7,6 +7,8 @@ of event loops.
 from __future__ import annotations
 
 import contextlib
+import weakref
+from collections.abc import Callable
 
 from quiver.engine.ahead import AHEAD_BYTES, Preparation
 from quiver.engine.core import Core
@@ -60,7 +62,8 @@ class Scribe:
         self._core = core
         self._worker: Worker | None = None
         self._stopped = False
-        self._opened: OpenSegment | None = None
+        # Weak: once it is a file, what was open must not stay in memory.
+        self._opened: Callable[[], OpenSegment | None] = lambda: None
         self._looked_bytes = 0
 
     def look_ahead(self) -> None:
@@ -69,8 +72,8 @@ class Scribe:
         Threads that call it at once may ask twice, or once too late: nothing depends on it.
         """
         opened = self._core.open_segment
-        if opened is not self._opened:
-            self._opened, self._looked_bytes = opened, 0
+        if opened is not self._opened():
+            self._opened, self._looked_bytes = weakref.ref(opened), 0
         if opened.payload_bytes - self._looked_bytes < AHEAD_BYTES:
             return
         self._looked_bytes = opened.payload_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from unittest import mock
 
@@ -149,5 +150,8 @@ def test_the_scribe_looks_when_enough_came(tmp_path):
             store._scribe._worker.post(told)
             assert told.event.wait(60)
             assert prepared(store) >= 2
+        assert store._scribe._opened() is store._core.open_segment
         store.finalize()
+        gc.collect()
+        assert store._scribe._opened() is None, "what is a file by now is still in memory"
     assert quiver.scan(tmp_path, slot="a").count_rows() == 4 * large.num_rows

@@ -35,6 +35,8 @@ _SMALL_BYTES: Final = 1 << 14
 """Pieces below that cost more to go over than to copy."""
 _END: Final = b"\xff\xff\xff\xff\0\0\0\0"
 _MAGIC: Final = b"ARROW1"
+_LENGTH_AT: Final = 12
+"""Where the length of the schema's message is: behind the magic, zeros and the continuation."""
 
 
 class Messages(NamedTuple):
@@ -90,16 +92,19 @@ def build_file(
     messages: Sequence[Messages],
     *,
     compression: Compression = "none",
+    align: int = 8,
 ) -> list[Piece]:
     """Make an IPC file of batches whose messages are there; its pieces, which view them.
 
     ``words`` has, for each column with a dictionary, an empty array with the one of all batches;
-    there are none anywhere else in the schema.
+    there are none anywhere else in the schema. The first batch is at a multiple of ``align``, which
+    is one of 8 itself. Last of the pieces is the one behind all messages.
     """
     template = memoryview(encode_file(schema, [], body_bytes=0))
     start, end = file_footer(template)
-    head = template[: start - len(_END)]
     dictionaries = _dictionaries(words, compression)
+    behind = start - len(_END) + int(dictionaries.lengths.sum())
+    head = _padded(template[: start - len(_END)], -behind % align)
     behind = len(head)
     blocks = []
     for part in ([dictionaries], messages):
@@ -109,7 +114,15 @@ def build_file(
     footer = _footer(template[start : end - len(_MAGIC) - 4], *blocks)
     tail = _END + footer + struct.pack("<i", len(footer)) + _MAGIC
     pieces = (piece for part in messages for piece in part.pieces)
-    return [bytes(head), *dictionaries.pieces, *pieces, tail]
+    return [head, *dictionaries.pieces, *pieces, tail]
+
+
+def _padded(head: memoryview, count: int) -> bytes:
+    """Let the schema's message have so many zeros more, which belong to it."""
+    length = struct.Struct("<i")
+    (found,) = length.unpack_from(head, _LENGTH_AT)
+    end = _LENGTH_AT + length.size
+    return bytes(head[:_LENGTH_AT]) + length.pack(found + count) + bytes(head[end:]) + bytes(count)
 
 
 def _dictionaries(words: Sequence[Any], compression: Compression) -> Messages:

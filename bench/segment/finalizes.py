@@ -203,10 +203,11 @@ def _store_appends(bench: Bench, bundles: Bundles) -> tuple[list[float], list[fl
     """Appends while nothing else goes on, which fill a segment, and those during its finalize."""
     alone, beside = [], []
     with quiver.open(
-        bench.folder / "store", slots=shapes.SLOTS, config=open_config("sync"), worker=False
+        bench.folder / "store", slots=shapes.SLOTS, config=open_config("sync")
     ) as store:
         turns = itertools.cycle(bundles)
         for _ in range(_SEGMENTS):
+            warm(bench.folder)
             alone += [clocked(partial(store.append, bundle)) for bundle in bundles]
             beside += _beside(store.finalize, lambda: store.append(next(turns)))
             store.finalize()
@@ -221,6 +222,7 @@ def _raw_appends(bench: Bench, frames: list[bytes], data: memoryview) -> tuple[l
     log = raw.RawLog(folder / "log")
     turns = itertools.cycle(frames)
     for _ in range(_SEGMENTS):
+        warm(bench.folder)
         alone += [clocked(partial(log.append, frame)) for frame in frames]
         beside += _beside(lambda: raw.write_file(folder, data), lambda: log.append(next(turns)))
     log.close()
@@ -231,20 +233,16 @@ def _raw_appends(bench: Bench, frames: list[bytes], data: memoryview) -> tuple[l
 def appends(bench: Bench) -> None:
     """The 99th percentile of appends that overlap a finalize, over that of the others.
 
-    One thread appends without a pause, each append synced; another one finalizes 32 MB.
+    One thread appends without a pause, each append synced, while the worker prepares what came;
+    another one finalizes 32 MB.
     """
     bundles = bundles_for(1000, int(SEGMENT_BYTES * bench.scale))
     frames = shapes.frames([shapes.encoded(bundle, n) for n, bundle in enumerate(bundles[:16])])
     frames = [frames[n % len(frames)] for n in range(len(bundles))]
     data = memoryview(bytearray(os.urandom(sum(map(len, frames)))))
-
-    def warmed(act: Callable[[], Any]) -> Any:
-        warm(bench.folder)
-        return act()
-
     found = bench.interleave(
-        ours=lambda: warmed(lambda: _store_appends(bench, bundles)),
-        raw=lambda: warmed(lambda: _raw_appends(bench, frames, data)),
+        ours=lambda: _store_appends(bench, bundles),
+        raw=lambda: _raw_appends(bench, frames, data),
     )
     names = {
         "ours": "99th percentile of append during a finalize, by that without",

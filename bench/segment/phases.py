@@ -21,10 +21,10 @@ __all__ = ["PHASES", "phases"]
 PHASES: dict[str, tuple[str, ...]] = {
     "decode, unite, encode what is left": ("quiver.segment.builder:SegmentBuilder.add",),
     "put streams together": ("quiver.segment.builder:SegmentBuilder.finish",),
-    "checksums, beside the write": ("quiver.segment.layout:Checking._check",),
-    "tables": ("quiver.segment.contents:Contents.encode_end",),
+    "checksums, beside the write": ("quiver.segment.layout:Checks.add_stream",),
+    "tables, beside the write": ("quiver.segment.contents:Contents.encode_end",),
     "write": ("quiver.disk.local:LocalFile.write",),
-    "sync, partly beside the write": (
+    "sync": (
         "quiver.disk.local:LocalFile.sync",
         "quiver.disk.local:LocalDisk.sync_dir",
     ),

@@ -12,7 +12,7 @@
 ``held``       locks taken once for work on many folders
 ``inside``     one folder of a disk as a disk of its own
 ``overlay``    another disk with changes that nobody else sees
-``punch``      give a range of a file back to the disk
+``calls``      what the system can do and the standard library does not know
 =============  ====================================================================
 """
 

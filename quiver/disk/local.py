@@ -12,8 +12,8 @@ import mmap
 import os
 import stat as modes
 
+from quiver.disk.calls import punch_hole, write_back
 from quiver.disk.lock import FolderLock
-from quiver.disk.punch import punch_hole
 from quiver.disk.vfs import FILE_MODE, FOLDER_MODE, Bytes, Lock, Stat
 from quiver.errors import CapacityError, InputError, MissingError, QuiverError, StorageError
 
@@ -142,6 +142,16 @@ class LocalFile:
             if self._descriptor < 0:  # Python makes a ValueError of it.
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise refused(error, "sync", self._place) from error
+
+    def write_back(self, offset: int, length: int, *, wait: bool) -> None:
+        """Begin to write a range to the disk, or ``wait`` for it; a sync has less to do then.
+
+        A failure is that of a sync, and the next one may not tell it again.
+        """
+        try:
+            write_back(self._descriptor, offset, length, wait=wait)
         except OSError as error:
             raise refused(error, "sync", self._place) from error
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from quiver.disk.local import LocalFile
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk, File
 from quiver.errors import MissingError, QuiverError
 
@@ -17,8 +17,8 @@ TEMPORARY = ".tmp"
 """How the names of unfinished files end; recovery deletes those that it knows."""
 
 
-_PIECE: Final = 4 << 20
-"""Bytes of a new file that one sync has to write, about."""
+_PIECE: Final = 2 << 20
+"""Bytes of a new file that are written at once, and by which the disk may lag behind."""
 
 
 def is_temporary(name: str) -> bool:
@@ -67,39 +67,12 @@ def _pieces(parts: Iterable[Bytes]) -> Iterator[memoryview]:
         yield (memoryview(begun) if room is None else room)[:filled]
 
 
-class _Syncing:
-    """Syncs of one file, of which each may go on while the next piece is written."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
-
-    def _sync(self) -> None:
-        try:
-            self._file.sync()
-        except BaseException as error:  # noqa: BLE001 Raised by ``wait``.
-            self._failure = error
-
-    def begin(self) -> None:
-        """Sync what was written so far, beside whatever comes next if there can be a thread."""
-        self.wait()
-        thread = threading.Thread(target=self._sync, name="quiver-sync", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # There are too many, or the interpreter is about to end.
-            self._file.sync()
-        else:
-            self._thread = thread
-
-    def wait(self) -> None:
-        """Return once it is done; raises what it raised."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join()
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+def _write_back(file: File, offset: int) -> None:
+    """Let a piece go to the disk, once the one before it is there."""
+    if isinstance(file, LocalFile):
+        if offset:
+            file.write_back(offset - _PIECE, _PIECE, wait=True)
+        file.write_back(offset, _PIECE, wait=False)
 
 
 def write_new(disk: Disk, path: str, parts: Iterable[Bytes], *, mode: int) -> int:
@@ -107,29 +80,25 @@ def write_new(disk: Disk, path: str, parts: Iterable[Bytes], *, mode: int) -> in
 
     Gives its size. A file that has the name already is replaced in one step. If anything fails
     before the rename the temporary is removed, as far as the disk allows; the name is as it was.
-    A large file is synced piece by piece, each while the next one is written: on a journaling file
-    system, one long sync would hold up the short ones that others do meanwhile, of the log above
-    all.
+    Each piece of a large file goes to the disk while the next one comes, so that the sync at the
+    end is a short one and little is under way at any time: on a journaling file system, the syncs
+    that others do meanwhile, of the log above all, wait for all of it.
     """
     temporary = path + TEMPORARY
     if disk.stat(temporary) is not None:
         disk.unlink(temporary)
     file = disk.create(temporary, mode=mode)
-    syncing = _Syncing(file)
     offset = 0
     try:
         for piece in _pieces(parts):
-            if offset:
-                syncing.begin()
             file.write(offset, piece)
+            if len(piece) == _PIECE:
+                _write_back(file, offset)
             offset += len(piece)
-        syncing.wait()
         file.sync()
         file.close()
         disk.rename(temporary, path)
     except QuiverError:
-        with contextlib.suppress(QuiverError):
-            syncing.wait()
         file.close()
         with contextlib.suppress(QuiverError):  # The first error is the one to tell.
             disk.unlink(temporary)

@@ -40,6 +40,7 @@ class Preparation:
         with self._lock:
             if self.bundle_count == behind:
                 self._builder.add(bundles, slots)
+                self._builder.sum_up()
 
     def hand_over(self) -> SegmentBuilder:
         """Give the builder to whoever writes the segment, again and again; nobody else adds."""

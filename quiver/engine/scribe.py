@@ -76,6 +76,8 @@ class Scribe:
             self._opened, self._looked_bytes = weakref.ref(opened), 0
         if opened.payload_bytes - self._looked_bytes < AHEAD_BYTES:
             return
+        if self._core.writer is not None:  # Both at once would leave little time to appends.
+            return
         self._looked_bytes = opened.payload_bytes
         with self._core.lock:
             self._post(_LookAhead(self._core))

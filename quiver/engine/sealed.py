@@ -13,6 +13,7 @@ sealed, in memory and in the log, and whoever comes next tries again.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 from typing import Final
@@ -22,6 +23,7 @@ from quiver.engine.space import reclaim
 from quiver.engine.stored import fetch_stored
 from quiver.errors import CapacityError, QuiverError
 from quiver.segment import OpenSegment, SegmentInfo, SegmentLabel, segment_name, write_segment
+from quiver.wal import Apart
 
 __all__ = [
     "finalize",
@@ -138,7 +140,8 @@ def write_sealed(core: Core) -> None:
             core.check()
             _register(core, sealed, info)
             if hasattr(core, "log"):  # Not while it is replayed.
-                try_reclaim(core)
+                # Nobody lets go of the log before this writer has ended.
+                try_reclaim(core, apart=core.unlocked)
     except QuiverError as error:
         core.finalize_failure = copy.copy(error)  # Without the frames, which hold the segment.
         raise
@@ -147,10 +150,10 @@ def write_sealed(core: Core) -> None:
         core.written.notify_all()
 
 
-def try_reclaim(core: Core) -> None:
+def try_reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
     """Give back what segments hold of the WAL; if the disk refuses, a later tick does it."""
     try:
-        reclaim(core)
+        reclaim(core, apart=apart)
     except QuiverError:
         core.metrics.add("quiver.wal.reclaim_failures")
         core.check()

@@ -6,6 +6,7 @@ then unlink, then the folder synced, then forget. A crash anywhere between only 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from quiver.acks import DROPPED_SIZE, Dropped, Floor
@@ -13,6 +14,7 @@ from quiver.disk import remove
 from quiver.engine.core import Core
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Drop, Evict, FinalizeEarly, Throttle, decide
+from quiver.wal import Apart
 
 __all__ = [
     "delete_segments",
@@ -101,16 +103,16 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
         raise
 
 
-def reclaim(core: Core) -> None:
+def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
     """Give the part of the WAL back that segments hold; what fails may be tried again.
 
     The floor goes first: without the log, a damaged segment would be the only one to tell the last
-    wal_seq.
+    wal_seq. What may take long is done bit by bit in the context of ``apart``.
     """
     covered_end = core.log.locate(core.covered_end)
     if covered_end > core.log.truncated or core.config.wal.durability == "segment":
         _raise_floor(core)
-    core.log.truncate(covered_end)
+    core.log.truncate(covered_end, apart=apart)
 
 
 def _raise_floor(core: Core) -> None:

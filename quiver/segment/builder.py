@@ -86,6 +86,11 @@ class SegmentBuilder:
         self.bundles += bundles
         self.sound = True
 
+    def sum_up(self) -> None:
+        """Compute checksums of what is in, so that nobody must who writes the segment."""
+        for group in self._groups.values():
+            group.sum_up()
+
     def finish(self) -> list[BuiltStream]:
         """Give the streams of all bundles so far; may be called again."""
         return [
@@ -123,6 +128,10 @@ class _Group:
                 # Where streams are short, so is the next offer: each is looked at as a whole.
                 window = max(2 * taken, 1)
                 self._streams.append(self._new_stream(self._columns))
+
+    def sum_up(self) -> None:
+        for stream in self._streams:
+            stream.sum_up()
 
     def _new_stream(self, columns: Sequence[int]) -> GrowingStream:
         return GrowingStream(

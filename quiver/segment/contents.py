@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import crc32c
 import numpy as np
 import pyarrow as pa
 
 from quiver.config import SegmentConfig
+from quiver.disk import Bytes
 from quiver.errors import InputError
 from quiver.payload import EncodedBundle
 from quiver.promote import union_schema
@@ -19,9 +19,9 @@ from quiver.segment.builder import BuiltStream
 from quiver.segment.directory import Description, encode_directory
 from quiver.segment.format import LENGTH_MAX, Extension, Footer, encode_tail
 from quiver.segment.index import IndexEntry, encode_index
-from quiver.segment.layout import Checks
+from quiver.segment.layout import Checks, PlacedStream, StreamChecks
 from quiver.segment.manifest import BundleColumns, References, encode_manifest
-from quiver.segment.pages import StreamChecks
+from quiver.segment.sums import Piece
 from quiver.segment.tables import StreamEntry
 from quiver.slots import SlotTable
 
@@ -47,7 +47,7 @@ class SegmentLabel:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All that goes into one segment file, but the checksums of its streams."""
+    """All that goes into one segment file."""
 
     bundles: Sequence[EncodedBundle]
     built: Sequence[BuiltStream]
@@ -55,11 +55,14 @@ class Contents:
     lost: Mapping[int, tuple[int, ...]]
     config: SegmentConfig
 
-    def encode_end(self, checks: Checks) -> tuple[list[pa.Buffer | bytes], Footer]:
-        """Write all that is behind the streams, and go over it in ``checks``; give the footer too.
+    def encode_end(self, placed: Sequence[PlacedStream]) -> tuple[list[Bytes], Footer]:
+        """Write all that is behind the streams, which lie there, and give the footer too.
 
         Raises InputError if a table is larger than the footer can say.
         """
+        checks = Checks()
+        for stream in placed:
+            checks.add_stream(stream)
         schemas = _representative_schemas(self.built)
         entries, index = [], []
         for stream_id, (built, found) in enumerate(zip(self.built, checks.streams, strict=True)):
@@ -75,18 +78,18 @@ class Contents:
             compression=self.config.compression,
         )
         tables = [
-            encode_directory(entries, about, schemas),
-            encode_manifest(_references(self.built), _bundle_columns(self.bundles, self.built)),
-            encode_index(index),
+            memoryview(encode_directory(entries, about, schemas)),
+            memoryview(
+                encode_manifest(_references(self.built), _bundle_columns(self.bundles, self.built))
+            ),
+            memoryview(encode_index(index)),
         ]
-        places = []
+        places, sums = [], []
         for table in tables:
             places.append(checks.size)
-            checks.add(memoryview(table))
-        footer = self._footer(tables, places)
-        tail = encode_tail(footer, checks.crc32)
-        checks.add(tail)
-        return [*tables, tail], footer
+            sums.append(checks.add(Piece(table)).crc32c)
+        footer = self._footer(tables, places, sums)
+        return [*tables, encode_tail(footer, checks.crc32)], footer
 
     def _stream_entry(
         self,
@@ -119,7 +122,9 @@ class Contents:
             declared_schema=_declared(built.schema, stream.stored_schema),
         )
 
-    def _footer(self, tables: Sequence[pa.Buffer], places: Sequence[int]) -> Footer:
+    def _footer(
+        self, tables: Sequence[memoryview], places: Sequence[int], sums: Sequence[int]
+    ) -> Footer:
         directory, manifest, index = tables
         bundles, label = self.bundles, self.label
         extension = Extension(
@@ -130,11 +135,11 @@ class Contents:
             wal_offset=label.wal_offset,
             ingestion_ns_min=min(bundle.ingestion_ns for bundle in bundles),
             ingestion_ns_max=max(bundle.ingestion_ns for bundle in bundles),
-            directory_crc32c=crc32c.crc32c(memoryview(directory)),
-            manifest_crc32c=crc32c.crc32c(memoryview(manifest)),
+            directory_crc32c=sums[0],
+            manifest_crc32c=sums[1],
             index_offset=places[2],
-            index_length=index.size,
-            index_crc32c=crc32c.crc32c(memoryview(index)),
+            index_length=len(index),
+            index_crc32c=sums[2],
         )
         return Footer(
             len(self.built),
@@ -208,7 +213,7 @@ def _bundle_columns(
     )
 
 
-def _table_length(table: pa.Buffer) -> int:
-    if table.size > LENGTH_MAX:
-        raise InputError(f"a table of {table.size:,} bytes does not fit into a segment")
-    return table.size
+def _table_length(table: memoryview) -> int:
+    if len(table) > LENGTH_MAX:
+        raise InputError(f"a table of {len(table):,} bytes does not fit into a segment")
+    return len(table)

@@ -48,7 +48,6 @@ __all__ = [
     "decode_footer",
     "decode_trailer",
     "encode_tail",
-    "padding",
     "parse_segment_name",
     "segment_name",
 ]
@@ -122,11 +121,6 @@ class Trailer(NamedTuple):
 
     footer_length: int
     crc32: int
-
-
-def padding(offset: int) -> int:
-    """Count the zero bytes between ``offset`` and the next place where a stream may start."""
-    return -offset % ALIGNMENT
 
 
 def encode_tail(footer: Footer, crc_of_everything_before: int) -> bytes:

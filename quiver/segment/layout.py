@@ -1,70 +1,119 @@
-"""Where the streams of a segment lie, and their checksums, computed while they are written.
+"""Where the streams of a segment lie, and what follows of that, found while they are written.
 
-The checksums take about as long as the writing does, and both leave the interpreter to others.
+Checksums leave the interpreter to others, and whatever else is to be done for the end of the file
+has the time until the last byte before it is written.
 """
 
 from __future__ import annotations
 
 import threading
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from quiver.ipc_build import Piece
-from quiver.segment.format import padding
-from quiver.segment.pages import StreamCheck, StreamChecks
+from quiver.segment.body import Body
+from quiver.segment.pages import PageSums
+from quiver.segment.sums import BYTES_AT_ONCE, CRC32, CRC32C, Piece, Sums, join_sums, sum_up
 
-__all__ = ["Checking", "Checks", "lay_out"]
+__all__ = ["Checks", "InTheMeantime", "PlacedStream", "StreamChecks", "lay_out"]
 
-_BLOCK_BYTES: Final = 1 << 18
 _ALONE_BYTES: Final = 1 << 20
 """Less than this is checked sooner than a thread is there."""
 
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """One stream: the zeros in front of it, where it starts, and its bytes."""
+class PlacedStream:
+    """One stream: the zeros in front of it, where it starts and ends, and its bytes."""
 
     gap: bytes
     offset: int
-    pieces: Sequence[Piece]
+    end: int
+    body: Body
 
 
-def lay_out(streams: Iterable[Sequence[Piece]]) -> list[_Placed]:
-    """Put streams one after the other, each at the next place where one may start."""
+class StreamChecks(NamedTuple):
+    """Where a stream lies in its file, and its checksums: of the whole, and of each page."""
+
+    offset: int
+    length: int
+    crc32c: int
+    pages: bytes
+
+
+def lay_out(bodies: Iterable[Body]) -> list[PlacedStream]:
+    """Put streams one after the other, each at the next place where it may start."""
     placed, end = [], 0
-    for pieces in streams:
-        gap = bytes(padding(end))
-        placed.append(_Placed(gap, end + len(gap), pieces))
-        end += len(gap) + sum(map(len, pieces))
+    for body in bodies:
+        gap = bytes(-end % body.align)
+        start = end + len(gap)
+        end = start + sum(len(piece.data) for piece in body.pieces)
+        placed.append(PlacedStream(gap, start, end, body))
     return placed
 
 
 @dataclass(slots=True)
 class Checks:
-    """What was found: the checksums of each stream, and of all of them with what is between."""
+    """The checksums of each stream, and of all bytes of the file so far."""
 
     streams: list[StreamChecks] = field(default_factory=list)
     size: int = 0
-    crc32: int = 0
+    _sums: list[int] = field(default_factory=list)
+    _lengths: list[int] = field(default_factory=list)
 
-    def add(self, data: Piece) -> None:
-        """Go over bytes of the file."""
-        self.size += len(data)
-        self.crc32 = zlib.crc32(data, self.crc32)
+    @property
+    def crc32(self) -> int:
+        """The check of the whole file as far as it goes."""
+        return join_sums(CRC32, self._sums, self._lengths)
+
+    def add(self, piece: Piece) -> Sums:
+        """Take the next bytes of the file, and give their own checksums."""
+        sums = piece.sums or sum_up(piece.data)
+        self._sums.append(sums.crc32)
+        self._lengths.append(len(piece.data))
+        self.size += len(piece.data)
+        return sums
+
+    def add_stream(self, stream: PlacedStream) -> None:
+        """Take the next stream."""
+        self.add(Piece(stream.gap))
+        pages = PageSums(stream.offset)
+        ahead = stream.body.ahead
+        known = range(0) if ahead is None else range(ahead.first, ahead.stop)
+        wholes, lengths = [], []
+        for place, piece in enumerate(stream.body.pieces):
+            if ahead is not None and place == ahead.first:
+                pages.extend(ahead.pages)
+            for part in _parts(piece):
+                wholes.append(self.add(part).crc32c)
+                lengths.append(len(part.data))
+                if place not in known:
+                    pages.add(memoryview(part.data))
+        whole = join_sums(CRC32C, wholes, lengths)
+        length = stream.end - stream.offset
+        self.streams.append(StreamChecks(stream.offset, length, whole, pages.found()))
 
 
-class Checking:
-    """Computes checksums in a thread of its own, if there can be one and it is worth it."""
+def _parts(piece: Piece) -> Iterable[Piece]:
+    """Split a piece without checksums, so that all of them go over each part at once."""
+    if piece.sums is not None:
+        return [piece]
+    view = memoryview(piece.data)
+    starts = range(0, len(view), BYTES_AT_ONCE)
+    return (Piece(view[start : start + BYTES_AT_ONCE]) for start in starts)
 
-    def __init__(self, placed: Sequence[_Placed]) -> None:
-        """Begin."""
-        self._placed = placed
-        self._checks = Checks()
+
+class InTheMeantime(Generic[_T]):
+    """Does a task in a thread of its own, if there can be one and it is worth it."""
+
+    def __init__(self, task: Callable[[], _T], size: int) -> None:
+        """Begin, if the task is about ``size`` bytes or more of them."""
+        self._task = task
+        self._found: list[_T] = []
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
-        if sum(len(piece) for each in placed for piece in each.pieces) < _ALONE_BYTES:
+        if size < _ALONE_BYTES:
             return
         thread = threading.Thread(target=self._run, name="quiver-checks", daemon=True)
         try:
@@ -75,30 +124,16 @@ class Checking:
 
     def _run(self) -> None:
         try:
-            self._check()
+            self._found.append(self._task())
         except BaseException as error:  # noqa: BLE001 Raised by ``result``.
             self._failure = error
 
-    def _check(self) -> None:
-        checks = self._checks
-        for each in self._placed:
-            checks.add(each.gap)
-            stream = StreamCheck(each.offset)
-            for piece in each.pieces:
-                view = memoryview(piece)
-                # All of them go over a block while it is in the processor's cache.
-                for start in range(0, len(view), _BLOCK_BYTES):
-                    block = view[start : start + _BLOCK_BYTES]
-                    checks.add(block)
-                    stream.add(block)
-            checks.streams.append(stream.found())
-
-    def result(self) -> Checks:
-        """Wait for it, once."""
+    def result(self) -> _T:
+        """Wait for it, once, and give what it gave or raise what it raised."""
         if self._thread is None:
-            self._check()
+            self._run()
         else:
             self._thread.join()
         if self._failure is not None:
             raise self._failure
-        return self._checks
+        return self._found[0]

@@ -7,60 +7,62 @@ reads no more than those.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import crc32c
 import numpy as np
 
-from quiver.errors import DamagedEntry
+from quiver.errors import DamagedEntry, InputError
 
-__all__ = ["PAGE_BYTES", "PageChecks", "StreamCheck", "StreamChecks", "page_checksums"]
+__all__ = ["PAGE_BYTES", "PageChecks", "PageSums", "page_checksums"]
 
 PAGE_BYTES: Final = 4096
 _CHECKSUM = np.dtype("<u4")
 
 
-class StreamChecks(NamedTuple):
-    """Where a stream lies in its file, and its checksums: of the whole, and of each page."""
-
-    offset: int
-    length: int
-    crc32c: int
-    pages: bytes
-
-
 def page_checksums(data: memoryview, offset: int) -> bytes:
     """Compute the CRC32C of each page of a stream that starts at ``offset``, in order."""
-    check = StreamCheck(offset)
-    check.add(data)
-    return check.found().pages
+    sums = PageSums(offset)
+    sums.add(data)
+    return sums.found()
 
 
-class StreamCheck:
-    """Computes the checksums of a stream that starts at ``offset``, of bytes as they come."""
+class PageSums:
+    """Computes the checksums of the pages of a stream that starts at ``offset``, bytes by bytes."""
 
     def __init__(self, offset: int) -> None:
-        self._offset = offset
-        self._length = 0
-        self._whole = 0
+        self._start = self._end = offset
         self._pages: list[int] = []
 
     def add(self, data: memoryview) -> None:
         """Go over the next bytes."""
+        if not data:
+            return
         check, pages = crc32c.crc32c, self._pages
-        self._whole = check(data, self._whole)
-        first = -(self._offset + self._length) % PAGE_BYTES
+        first = -self._end % PAGE_BYTES
         if first and pages:
             pages[-1] = check(data[:first], pages[-1])
         elif first:
             pages.append(check(data[:first]))
         pages += [check(data[at : at + PAGE_BYTES]) for at in range(first, len(data), PAGE_BYTES)]
-        self._length += len(data)
+        self._end += len(data)
 
-    def found(self) -> StreamChecks:
+    def extend(self, other: PageSums) -> None:
+        """Take over what another one found of the next bytes; both are at the start of a page."""
+        if self._end % PAGE_BYTES or other._start % PAGE_BYTES:
+            raise InputError("checksums of pages are put together in the middle of one")
+        self._pages += other._pages
+        self._end += other._end - other._start
+
+    def copy(self) -> PageSums:
+        """Give one that went over the same bytes."""
+        copied = PageSums(self._start)
+        copied.extend(self)
+        return copied
+
+    def found(self) -> bytes:
         """Give the checksums of all that came."""
-        pages = np.array(self._pages, _CHECKSUM).tobytes()
-        return StreamChecks(self._offset, self._length, self._whole, pages)
+        return np.array(self._pages, _CHECKSUM).tobytes()
 
 
 class PageChecks:

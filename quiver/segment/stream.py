@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -26,11 +27,13 @@ import pyarrow as pa
 from quiver.config import SegmentConfig
 from quiver.errors import InputError
 from quiver.ipc import encode_file
-from quiver.ipc_build import Messages, Piece, build_file, encode_messages, own_messages
+from quiver.ipc_build import Messages, build_file, encode_messages, own_messages
+from quiver.segment.body import Body, GrowingBody
 from quiver.segment.bounds import ColumnBounds, RunningBounds, column_bounds, dictionary_bounds
 from quiver.segment.dictionaries import holds_dictionary, unite
 from quiver.segment.events import EventRanges, event_place, event_ranges
 from quiver.segment.nulls import RunningNulls, count_nulls
+from quiver.segment.sums import Bytes, Piece
 from quiver.segment.tables import Column
 from quiver.segment.words import Words, can_grow
 
@@ -40,7 +43,7 @@ _WRITE_FAULTS: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
 class FinishedStream(NamedTuple):
-    """A stream as bytes, in pieces, and what the tables say of it.
+    """A stream as bytes, and what the tables say of it.
 
     ``stored_schema`` is the declared one, except that indices of dictionaries may be narrower.
     ``bundles`` has the index of each chunk's bundle.
@@ -52,7 +55,7 @@ class FinishedStream(NamedTuple):
     events: EventRanges
     null_counts: tuple[int | None, ...]
     bounds: tuple[ColumnBounds, ...]
-    pieces: Sequence[Piece]
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class GrowingStream:
         self._bundles: list[int] = []
         self._rows: list[int] = []
         self._events: list[EventRanges] = []
-        self._messages: list[Messages] = []
+        self._body = GrowingBody()
         self._plain_types = [field.type for field in schema]
         self._bounds = [RunningBounds(field.type) for field in schema]
         self._nulls = [RunningNulls(field.type) for field in schema]
@@ -136,10 +139,10 @@ class GrowingStream:
             messages = [self._encoded(columns, kinds, chunks)]
         else:
             messages = self._as_they_are(columns, chunks)
-        if self._messages and kinds != self._plain_types:
-            self._messages = [self._widened(each, kinds) for each in self._messages]
+        if self._body.messages and kinds != self._plain_types:
+            self._body.replace([self._widened(each, kinds) for each in self._body.messages])
         self._plain_types = kinds
-        self._messages += messages
+        self._body.add(messages)
         self._bundles += chunks.bundles
         self._rows += [batch.num_rows for batch in batches]
         self._events.append(_events(self._schema, self._event_column, batches))
@@ -200,6 +203,10 @@ class GrowingStream:
             ready.append(pa.RecordBatch.from_arrays(arrays, schema=wide))
         return self._written(ready, 2 * len(data))
 
+    def sum_up(self) -> None:
+        """Compute the checksums of what came so far, so that nobody must who writes it."""
+        self._body.sum_up()
+
     def finish(self) -> FinishedStream:
         """Give the stream of all chunks so far."""
         fields = list(self._schema)
@@ -217,12 +224,21 @@ class GrowingStream:
         metadata: Any = self._schema.metadata
         stored = pa.schema(fields, metadata)
         try:
-            pieces = build_file(stored, empty, self._messages, compression=self._config.compression)
+            body = self._body.finish(partial(self._built, stored, empty))
         except _WRITE_FAULTS as error:
             raise _unwritable(error) from error
         events = EventRanges.joined(self._events)
         return FinishedStream(
-            stored, self._bundles, self._rows, events, tuple(nulls), tuple(bounds), pieces
+            stored, self._bundles, self._rows, events, tuple(nulls), tuple(bounds), body
+        )
+
+    def _built(self, stored: pa.Schema, words: Sequence[Any], align: int) -> Sequence[Bytes]:
+        return build_file(
+            stored,
+            words,
+            self._body.messages,
+            compression=self._config.compression,
+            align=align,
         )
 
 
@@ -266,7 +282,7 @@ def finish_at_once(
                 _events(schema, event_column, part.batches),
                 count_nulls(table),
                 tuple(column_bounds(table)),
-                [memoryview(data)],
+                Body([Piece(memoryview(data))]),
             )
         )
     return found

@@ -18,7 +18,7 @@ from quiver.segment.builder import BuiltStream, SegmentBuilder
 from quiver.segment.catalog import SegmentInfo, describe
 from quiver.segment.contents import Contents, SegmentLabel
 from quiver.segment.format import BUNDLES_MAX, STREAMS_MAX, Footer, segment_name
-from quiver.segment.layout import Checking, lay_out
+from quiver.segment.layout import InTheMeantime, lay_out
 from quiver.slots import SlotTable
 
 __all__ = ["SegmentLabel", "write_segment"]
@@ -63,7 +63,7 @@ def write_segment(
 
 
 class _Parts:
-    """The bytes of a segment file, in order; checksums are computed while they are taken."""
+    """The bytes of a segment file, in order; its end is made while they are taken."""
 
     footer: Footer
     """There once all of them have been taken."""
@@ -72,17 +72,17 @@ class _Parts:
         self._contents = contents
 
     def __iter__(self) -> Iterator[Bytes]:
-        placed = lay_out(each.stream.pieces for each in self._contents.built)
-        checking = Checking(placed)
+        placed = lay_out(each.stream.body for each in self._contents.built)
+        size = placed[-1].end if placed else 0
+        ending = InTheMeantime(lambda: self._contents.encode_end(placed), size)
         try:
             for each in placed:
                 yield each.gap
-                yield from each.pieces
+                for piece in each.body.pieces:
+                    yield piece.data
         finally:
-            checks = checking.result()
-        end, self.footer = self._contents.encode_end(checks)
-        for part in end:
-            yield memoryview(part)
+            end, self.footer = ending.result()
+        yield from end
 
 
 def _built(

@@ -13,13 +13,14 @@
 """
 
 from quiver.wal.format import Place, encoded_bytes
-from quiver.wal.log import ACTIVE_NAME, Log, rotated_generation
+from quiver.wal.log import ACTIVE_NAME, Apart, Log, rotated_generation
 from quiver.wal.replay import Replay
 from quiver.wal.truncate import SIDECAR_NAME
 
 __all__ = [
     "ACTIVE_NAME",
     "SIDECAR_NAME",
+    "Apart",
     "Log",
     "Place",
     "Replay",

@@ -16,9 +16,11 @@ do that, what is behind the prefix is copied to a file of the next generation, w
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from quiver.config import WalConfig
 from quiver.disk import FILE_MODE, TEMPORARY, Disk, File, remove
@@ -36,6 +38,7 @@ from quiver.wal.writer import Writer
 
 __all__ = [
     "ACTIVE_NAME",
+    "Apart",
     "Log",
     "RotatedFile",
     "create_active",
@@ -47,6 +50,11 @@ ACTIVE_NAME = "quiver.wal"
 _ROTATED = re.compile(re.escape(ACTIVE_NAME) + r"\.([1-9][0-9]{0,18})")
 _MOVES_KEPT = 64
 """An open segment is never older than that; a place that is says too little, never too much."""
+_HOLE_BYTES: Final = 1 << 20
+"""Punched at once: less than a millisecond's work, and 32 MiB in one are 12."""
+_BLOCK: Final = 4096
+
+Apart: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +215,11 @@ class Log:
         self._first = self._reclaimed = end
         old.close()
 
-    def truncate(self, place: Place) -> None:
+    def truncate(self, place: Place, *, apart: Apart = contextlib.nullcontext) -> None:
         """Say that everything before ``place`` is in durable segments, and give its space back.
 
-        The sidecar survives a power cut before the first byte is given back.
+        The sidecar survives a power cut before the first byte is given back. What may take long is
+        done a bit at a time in the context of ``apart``, in which other threads may use the log.
         """
         place = self.locate(place)
         if any(place == Place(old.generation, old.file_bytes) for old in self._rotated):
@@ -228,22 +237,38 @@ class Log:
         if covered:
             self._disk.sync_dir(self._folder)
         if place.generation == self._writer.generation:
-            self._reclaim_prefix(place.offset)
+            self._reclaim_prefix(place.offset, apart)
 
-    def _reclaim_prefix(self, offset: int) -> None:
+    def _reclaim_prefix(self, offset: int, apart: Apart) -> None:
         """Give the covered prefix of the active file back: punch it, or do without it."""
         if offset - self._reclaimed < self._config.reclaim_size:
             return
         if self._can_punch:
-            self._can_punch = self._writer.punch(HEADER_BYTES, offset)
+            self._punch(offset, apart)
         if self._can_punch:
-            self._reclaimed = offset
-        elif offset == self._writer.end:
+            return
+        if offset == self._writer.end:
             self._rotate()
             self.truncate(Place(self._writer.generation, HEADER_BYTES))
         elif offset >= self._writer.end - offset:
             # Copying less than is given back keeps the price of an append bounded.
             self._rewrite(offset)
+
+    def _punch(self, offset: int, apart: Apart) -> None:
+        """Punch what is not punched yet, in bits: writes to the file wait for each of them."""
+        writer = self._writer
+        while self._reclaimed < offset:
+            # Not all of a block at the edge was free before.
+            start = max(self._reclaimed // _BLOCK * _BLOCK, HEADER_BYTES)
+            end = min(start + _HOLE_BYTES, offset)
+            with apart():
+                can_punch = writer.punch(start, end)
+            if self._writer is not writer:
+                return
+            self._can_punch = can_punch
+            if not can_punch:
+                return
+            self._reclaimed = max(self._reclaimed, end)
 
     def _rewrite(self, offset: int) -> None:
         """Go on with a file that has only what is behind ``offset``; no rotated files are left.

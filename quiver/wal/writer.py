@@ -27,6 +27,8 @@ class Writer:
         self._synced = end
         self.fault: BaseException | None = None
         self._sync_lock = threading.Lock()
+        self._hole_lock = threading.Lock()
+        self._closed = False
 
     def append(self, entry: bytes) -> Place:
         """Write one entry and give the place behind it; not durable before ``sync``.
@@ -77,8 +79,12 @@ class Writer:
         return at + self.end - offset
 
     def punch(self, start: int, end: int) -> bool:
-        """Give bytes ``[start, end)`` back to the disk; False if it cannot do that."""
-        return self._file.punch(start, end - start)
+        """Give bytes ``[start, end)`` back to the disk; False if it cannot do that.
+
+        From any thread: a file that was closed meanwhile is left alone, since it is not needed.
+        """
+        with self._hole_lock:
+            return self._closed or self._file.punch(start, end - start)
 
     def poison(self, fault: QuiverError) -> None:
         """Refuse everything from now on."""
@@ -96,6 +102,7 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Let go of the file without a sync, once no sync is running."""
-        with self._sync_lock:
+        """Let go of the file without a sync, once no other thread does anything to it."""
+        with self._sync_lock, self._hole_lock:
+            self._closed = True
             self._file.close()

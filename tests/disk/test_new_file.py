@@ -1,14 +1,18 @@
-"""A new file is durable before it has its name, and a large one is synced piece by piece."""
+"""A new file is durable before it has its name, and written while it comes."""
 
 from __future__ import annotations
 
-import threading
+import ctypes
+import errno
+import os
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from quiver.disk import SEALED_MODE, write_new
-from quiver.errors import StorageError
+from quiver.disk import SEALED_MODE, LocalDisk, write_new
+from quiver.disk.calls import write_back
+from quiver.errors import CapacityError, StorageError
 from quiver.testing import MemoryDisk
 
 PIECE = 10
@@ -25,20 +29,63 @@ def acts(disk: MemoryDisk) -> list[str]:
     return [type(op).__name__ for op in disk.history.ops]
 
 
-def test_no_sync_has_more_to_write_than_two_pieces_and_the_last_one_is_for_the_rest() -> None:
+def test_a_file_is_synced_once_all_of_it_is_written_and_then_named() -> None:
     disk = MemoryDisk()
     assert write_new(disk, "file", PARTS, mode=SEALED_MODE) == len(WHOLE)
     assert bytes(disk.map("file")) == WHOLE
-    pending = 0
-    for op in disk.history.ops:
-        if type(op).__name__ == "Write":
-            pending += len(op.data)
-        if type(op).__name__ == "Sync":
-            assert pending <= 2 * PIECE
-            pending = 0
-    assert pending == 0
-    assert acts(disk).count("Sync") >= 3
-    assert acts(disk)[-3:] == ["Sync", "Rename", "SyncDir"]
+    assert acts(disk) == ["Create", *["Write"] * 4, "Sync", "Rename", "SyncDir"]
+
+
+def test_each_piece_goes_to_the_disk_once_the_one_before_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+
+    def tell(descriptor: int, offset: int, length: int, *, wait: bool) -> None:
+        told.append((wait, os.pread(descriptor, length, offset)))
+        write_back(descriptor, offset, length, wait=wait)
+
+    monkeypatch.setattr(import_module("quiver.disk.local"), "write_back", tell)
+    write_new(LocalDisk(tmp_path), "file", PARTS, mode=SEALED_MODE)
+    first, second, third = (WHOLE[start : start + PIECE] for start in (0, PIECE, 2 * PIECE))
+    assert told == [(False, first), (True, first), (False, second), (True, second), (False, third)]
+    assert (tmp_path / "file").read_bytes() == WHOLE
+
+
+class Libc:
+    """A system whose answer to ``sync_file_range`` is always this error."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.calls = 0
+
+    def sync_file_range(self, *_: object) -> int:
+        self.calls += 1
+        ctypes.set_errno(self._number)
+        return -1
+
+
+@pytest.mark.parametrize("libc", [Libc(errno.ENOSYS), Libc(errno.EINVAL), object()])
+def test_a_system_that_does_not_know_the_call_syncs_all_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: object
+) -> None:
+    monkeypatch.setattr(import_module("quiver.disk.calls"), "_libc", libc)
+    write_new(LocalDisk(tmp_path), "file", PARTS, mode=SEALED_MODE)
+    assert (tmp_path / "file").read_bytes() == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.EIO, StorageError), (errno.ENOSPC, CapacityError)]
+)
+def test_a_piece_that_the_disk_did_not_take_fails_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    libc = Libc(number)
+    monkeypatch.setattr(import_module("quiver.disk.calls"), "_libc", libc)
+    with pytest.raises(kind, match=r"cannot sync .*file\.tmp"):
+        write_new(LocalDisk(tmp_path), "file", PARTS, mode=SEALED_MODE)
+    assert libc.calls == 1  # The next sync would be a success that means nothing.
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_small_file_is_written_and_synced_once() -> None:
@@ -55,19 +102,7 @@ def test_all_writes_but_the_last_have_the_same_round_size() -> None:
     assert bytes(disk.map("file")) == WHOLE * 2 + WHOLE[:1]
 
 
-def test_without_a_thread_it_syncs_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    disk = MemoryDisk()
-    write_new(disk, "file", PARTS, mode=SEALED_MODE)
-    assert bytes(disk.map("file")) == WHOLE
-    assert acts(disk)[-3:] == ["Sync", "Rename", "SyncDir"]
-    assert acts(disk).count("Sync") >= 3
-
-
-def test_a_sync_that_fails_in_the_middle_leaves_no_file_and_is_not_tried_again() -> None:
+def test_a_sync_that_fails_leaves_no_file_and_is_not_tried_again() -> None:
     disk = MemoryDisk()
     fault = disk.fail(lambda act: type(act).__name__ == "Sync")
     with pytest.raises(StorageError):

@@ -155,3 +155,20 @@ def test_the_scribe_looks_when_enough_came(tmp_path):
         gc.collect()
         assert store._scribe._opened() is None, "what is a file by now is still in memory"
     assert quiver.scan(tmp_path, slot="a").count_rows() == 4 * large.num_rows
+
+
+def test_the_scribe_leaves_it_while_somebody_writes_a_segment_and_makes_up_for_it(tmp_path):
+    large = pa.record_batch({"n": pa.array(range(AHEAD_BYTES // 8), pa.int64())})
+    with quiver.open(tmp_path, slots=["a"], config=CONFIG) as store:
+        with store._core.lock:
+            store._core.writer = -1
+        for _ in "123":
+            store.append({"a": large})
+        assert store._scribe._worker is None
+        with store._core.lock:
+            store._core.writer = None
+        store.append({"a": large})
+        told = Told()
+        store._scribe._worker.post(told)
+        assert told.event.wait(60)
+        assert prepared(store) == 4

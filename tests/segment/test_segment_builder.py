@@ -6,6 +6,7 @@ import decimal
 import itertools
 import tempfile
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from quiver.disk import LocalDisk
 from quiver.errors import DamagedEntry, InputError
 from quiver.ipc_file import ArrowFile
 from quiver.payload import EncodedBundle
-from quiver.segment import SegmentBuilder, SegmentReader, write_segment
+from quiver.segment import SegmentBuilder, SegmentReader, body, write_segment
 from quiver.testing.same import difference
 from quiver.testing.strategies import batches as any_batches
 from quiver.testing.strategies import schemas
@@ -77,11 +78,17 @@ def written(
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     drawn=bundle_lists(),
-    cuts=st.lists(st.integers(0, 9), max_size=4),
+    cuts=st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=4),
     cardinality=st.sampled_from([1, 2, 3, 100]),
     compression=st.sampled_from(["none", "zstd"]),
+    large=st.sampled_from([0, 700, 5000, body.LARGE_BYTES]),
 )
-def test_how_bundles_came_together_does_not_show(drawn, cuts, cardinality, compression):
+def test_how_bundles_came_together_does_not_show(drawn, cuts, cardinality, compression, large):
+    with mock.patch.object(body, "LARGE_BYTES", large):
+        check_that_it_does_not_show(drawn, cuts, cardinality, compression)
+
+
+def check_that_it_does_not_show(drawn, cuts, cardinality, compression):
     bundles = [encode_bundle(number, bundle) for number, bundle in enumerate(drawn)]
     config = SegmentConfig(dictionary_cardinality=cardinality, compression=compression)
     whole, found = written(bundles, config)
@@ -90,8 +97,10 @@ def test_how_bundles_came_together_does_not_show(drawn, cuts, cardinality, compr
         for slot_id, batch in expected.items():
             assert difference(batch, slots[slot_id]) is None
     builder = SegmentBuilder(config, trusted=True)
-    for cut in sorted(cuts):
+    for cut, is_summed_up in sorted(cuts):
         builder.add(bundles[len(builder.bundles) : cut], SLOTS)
+        if is_summed_up:
+            builder.sum_up()
     for _ in "12":  # A write that failed is tried again.
         assert written(bundles, config, builder)[0] == whole
 
@@ -125,7 +134,7 @@ def test_indices_that_were_written_grow_with_the_words(compression):
     for count, bits in zip(range(1, 7), [8, 8, 16, 16, 16, 32], strict=True):
         builder.add(bundles[count - 1 : count], SLOTS)
         ((_, _, schema, stream),) = builder.finish()
-        file = ArrowFile(b"".join(stream.pieces))
+        file = ArrowFile(b"".join(piece.data for piece in stream.body.pieces))
         assert file.schema.field("c").type.index_type.bit_width == bits
         assert stream.bundles == list(range(count))
         table = file.table()
@@ -162,7 +171,7 @@ def test_large_payloads_without_dictionaries_are_not_copied():
     builder = SegmentBuilder(SegmentConfig(), trusted=True)
     builder.add([bundle], SLOTS)
     ((_, _, _, stream),) = builder.finish()
-    longest = max(stream.pieces, key=len)
+    longest = max((piece.data for piece in stream.body.pieces), key=len)
     assert isinstance(longest, memoryview)
     assert longest.obj is bundle.payloads[0].data
 
@@ -215,3 +224,21 @@ def test_more_text_than_one_array_holds_begins_another_stream(monkeypatch):
         builder.add(bundles[end - 1 : end], SLOTS)
     assert [each.stream.bundles for each in builder.finish()] == [[0, 1], [2], [3, 4]]
     assert written(bundles, SegmentConfig(), builder)[0] == whole
+
+
+def test_messages_of_a_large_stream_begin_where_a_page_does():
+    bundles = [many_words(place, place + 60_000) for place in (0, 100, 200)]
+    builder = SegmentBuilder(SegmentConfig(), trusted=True)
+    for number, bundle in enumerate(bundles):
+        builder.add([bundle], SLOTS)
+        builder.sum_up()
+        ((_, _, _, stream),) = builder.finish()
+        assert stream.body.align == (4096 if number else 64)
+        assert (stream.body.ahead is not None) == (number > 0)
+    first = sum(len(piece.data) for piece in stream.body.pieces[: stream.body.ahead.first])
+    assert first % 4096 == 0
+    assert all(piece.sums for piece in stream.body.pieces[stream.body.ahead.first : -1])
+    data = b"".join(piece.data for piece in stream.body.pieces)
+    assert ArrowFile(data).table()["n"].to_pylist() == [*range(60_000)] * 3
+    with pa.ipc.open_stream(data[8:]) as reader:  # The same file is a stream, behind its magic.
+        assert reader.read_all()["n"].to_pylist() == [*range(60_000)] * 3

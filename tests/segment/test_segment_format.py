@@ -195,8 +195,3 @@ def test_a_number_that_sixteen_digits_cannot_hold_is_refused(seq):
 )
 def test_odd_names_are_not_those_of_segments(name):
     assert f.parse_segment_name(name) is None
-
-
-@pytest.mark.parametrize("offset,gap", [(0, 0), (1, 63), (63, 1), (64, 0), (65, 63)])
-def test_padding_leads_to_the_next_multiple_of_64(offset, gap):
-    assert f.padding(offset) == gap

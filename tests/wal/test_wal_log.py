@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
 from wal_kit import CHECKPOINT_BYTES, SIZE, Folder, append, bundle, cut, start_of
 
+from quiver.disk import LocalDisk
+from quiver.disk.local import LocalFile
 from quiver.errors import CapacityError
-from quiver.wal import Place
+from quiver.wal import Log, Place
 from quiver.wal.format import HEADER_BYTES, encode_sidecar
+from quiver.wal.writer import Writer
 
 
 def test_files_rotate_by_size_and_read_back_as_one_log(place: Folder) -> None:
@@ -84,6 +92,85 @@ def test_a_covered_prefix_is_given_back_to_the_disk(place: Folder) -> None:
     log.append(bundle(2000))
     log.close()
     assert place.open(covered=1999)[1] == [2000]
+
+
+def given_back_in_bits(
+    place: Folder, monkeypatch: pytest.MonkeyPatch, act: Callable[[Log, int], None], **config: int
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Truncate 300 entries; ``act`` comes between any two bits. What is read then, and the bits."""
+    monkeypatch.setattr(importlib.import_module("quiver.wal.log"), "_HOLE_BYTES", 8192)
+    log, _ = place.open(reclaim_size=1, **config)
+    for seq in range(300):
+        end = log.append(bundle(seq))
+    log.sync_all()
+    bits = []
+    real = LocalFile.punch
+
+    def punch(file: LocalFile, offset: int, length: int) -> bool:
+        bits.append((offset, length))
+        return real(file, offset, length)
+
+    monkeypatch.setattr(LocalFile, "punch", punch)
+
+    @contextlib.contextmanager
+    def apart() -> Iterator[None]:
+        yield
+        act(log, 299 + len(bits))
+
+    log.truncate(end, apart=apart)
+    assert log.truncated >= end
+    log.close()
+    return place.open(covered=299)[1], bits
+
+
+def test_others_append_while_a_prefix_is_given_back(place: Folder, monkeypatch) -> None:
+    def act(log: Log, seq: int) -> None:
+        log.append(bundle(seq))
+        log.sync_all()
+
+    found, bits = given_back_in_bits(place, monkeypatch, act)
+    assert found == list(range(300, 300 + len(bits)))
+    assert len(bits) > 5
+    starts = [0, *(sum(bit) // 4096 * 4096 for bit in bits[:-1])]
+    assert [max(offset // 4096 * 4096, 0) for offset, _ in bits] == starts
+    assert bits[0][0] == HEADER_BYTES
+    assert sum(bits[-1]) == start_of(300)
+    assert (place.root / "wal/quiver.wal").stat().st_blocks * 512 <= 3 * 4096
+
+
+def test_a_file_that_others_rotated_away_meanwhile_is_left_alone(
+    place: Folder, monkeypatch
+) -> None:
+    def act(log: Log, seq: int) -> None:
+        if seq == 302:
+            log.append(bundle(300))
+
+    found, bits = given_back_in_bits(place, monkeypatch, act, rotate_size=start_of(300))
+    assert len(bits) == 3
+    assert found == [300]
+    assert place.names() == ["quiver.wal", "truncate.offset"]
+
+
+def test_others_give_it_back_at_the_same_time(place: Folder, monkeypatch) -> None:
+    def act(log: Log, seq: int) -> None:
+        if seq == 302:
+            log.truncate(log.end)
+
+    found, bits = given_back_in_bits(place, monkeypatch, act)
+    assert found == []
+    assert sum(bits[-1]) == start_of(300)
+    assert len({offset for offset, _ in bits}) == len(bits)
+
+
+def test_no_hole_is_punched_into_what_has_the_descriptor_of_a_closed_file(tmp_path: Path) -> None:
+    disk = LocalDisk(tmp_path)
+    writer = Writer(disk.create("first"), 1, 0)
+    writer.append(bytes(8192))
+    writer.close()
+    other = disk.create("second")
+    other.write(0, b"x" * 8192)
+    assert writer.punch(0, 8192)
+    assert other.read(0, 8192) == b"x" * 8192
 
 
 @pytest.mark.parametrize("sidecar", ["lost", "damaged", "stale", "future", "kept"])

@@ -7,7 +7,8 @@ it happens in the same thread, at an act that is chosen, and so in the same way 
    ^       ^      ^         ^     ^       ^            ^
    0       1      2        ...                         n
 
-There is a moment before each act, and one after the last.
+There is a moment before each act, and one after the last. Behind that the log is given back, with
+a moment before each hole that is punched without the lock.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class BusyStage:
         self.meanwhile: Callable[[int], None] | None = None
         self.refused: int | None = None
         """The moment whose act the disk refuses; once."""
+        self.is_locked: Callable[[], bool] = lambda: True
+        """Whether whoever acts holds the store's lock, so that nobody else could."""
         self._stage = stage
         self._moment = 0
         self._is_aside = False
@@ -46,9 +49,14 @@ class BusyStage:
         """Pass on what is nobody's business here."""
         return getattr(self._stage, name)
 
-    def moment(self, path: str) -> None:
+    def segment_moment(self, path: str) -> None:
         """Let something else be done, if this is about a segment that is being written."""
-        if self._is_aside or not _is_of_segment(path):
+        if _is_of_segment(path):
+            self.moment(path)
+
+    def moment(self, path: str) -> None:
+        """Let something else be done, unless this is part of that."""
+        if self._is_aside:
             return
         number, self._moment = self._moment, self._moment + 1
         if number == self.refused:
@@ -66,25 +74,33 @@ class BusyStage:
         """Make a new file; with that the moments of a segment begin."""
         if _is_of_segment(path) and not self._is_aside:
             self._moment = 0
-        self.moment(path)
-        file = self._stage.create(path, mode=mode)
-        return _BusyFile(self, file) if _is_of_segment(path) else file
+        self.segment_moment(path)
+        return self._busy(self._stage.create(path, mode=mode))
+
+    def open(self, path: str, *, writable: bool = False) -> File:
+        """Open a file that exists."""
+        return self._busy(self._stage.open(path, writable=writable))
+
+    def _busy(self, file: File) -> File:
+        if _is_of_segment(file.path):
+            return _BusyFile(self, file)
+        return _BusyLog(self, file) if "/quiver.wal" in file.path else file
 
     def rename(self, source: str, target: str) -> None:
         """Give a file another name in one step."""
-        self.moment(source)
+        self.segment_moment(source)
         self._stage.rename(source, target)
 
     def unlink(self, path: str) -> None:
         """Remove a name."""
-        self.moment(path)
+        self.segment_moment(path)
         self._stage.unlink(path)
 
     def sync_dir(self, path: str) -> None:
         """Make the names in this folder durable."""
-        self.moment(path)
+        self.segment_moment(path)
         self._stage.sync_dir(path)
-        self.moment(path)
+        self.segment_moment(path)
 
 
 class _BusyFile:
@@ -105,6 +121,23 @@ class _BusyFile:
     def sync(self) -> None:
         self._stage.moment(self.path)
         self._file.sync()
+
+
+class _BusyLog:
+    """A file of the log, of which a part is given back."""
+
+    def __init__(self, stage: BusyStage, file: File) -> None:
+        self._stage = stage
+        self._file = file
+        self.path = file.path
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._file, name)
+
+    def punch(self, offset: int, length: int) -> bool:
+        if not self._stage.is_locked():
+            self._stage.moment(self.path)
+        return self._file.punch(offset, length)
 
 
 def _is_of_segment(path: str) -> bool:

@@ -84,6 +84,7 @@ class Rehearsal:
 
         What it shows then is there for good: who feeds it goes on behind that.
         """
+        self.busy.is_locked = lambda: True
         with _known_ids():
             self.store = open_store(
                 "stage",
@@ -93,6 +94,7 @@ class Rehearsal:
                 clock=self.clock,
                 worker=False,
             )
+        self.busy.is_locked = self.store._core.lock._is_owned  # type: ignore[attr-defined]
         there = self.store.info().next_wal_seq
         first, end = self.store.recovery.lost_wal_seqs
         if first < end:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -51,8 +52,7 @@ _ROTATED = re.compile(re.escape(ACTIVE_NAME) + r"\.([1-9][0-9]{0,18})")
 _MOVES_KEPT = 64
 """An open segment is never older than that; a place that is says too little, never too much."""
 _HOLE_BYTES: Final = 1 << 20
-"""Punched at once: less than a millisecond's work, and 32 MiB in one are 12."""
-_BLOCK: Final = 4096
+"""Punched at once, at most: less than a millisecond's work, and 32 MiB in one are 12."""
 
 Apart: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 
@@ -145,6 +145,9 @@ class Log:
         """Where the first entry of the active file is, behind its checkpoint."""
         self._reclaimed = first
         """Up to where the active file was given back."""
+        self._hole_bytes = min(config.reclaim_size, _HOLE_BYTES)
+        self._ends: deque[int] = deque()
+        """Where some of the entries that were appended to it end: so far apart, or more."""
         self._can_punch = config.reclaim == "punch"
         self._moved: dict[int, int] = {}
         """How far the entries of the last generations moved towards the start of the next one."""
@@ -167,6 +170,8 @@ class Log:
             self._make_room()
         place = self._writer.append(entry)
         self._last_seq = bundle.wal_seq
+        if place.offset - (self._ends[-1] if self._ends else self._reclaimed) >= self._hole_bytes:
+            self._ends.append(place.offset)
         return place
 
     def sync(self, place: Place) -> None:
@@ -213,6 +218,7 @@ class Log:
             raise
         self._rotated.append(RotatedFile(old.generation, old.end))
         self._first = self._reclaimed = end
+        self._ends.clear()
         old.close()
 
     def truncate(self, place: Place, *, apart: Apart = contextlib.nullcontext) -> None:
@@ -255,14 +261,18 @@ class Log:
             self._rewrite(offset)
 
     def _punch(self, offset: int, apart: Apart) -> None:
-        """Punch what is not punched yet, in bits: writes to the file wait for each of them."""
+        """Punch what is before ``offset`` in bits, since writes to the file wait for each of them.
+
+        Each hole begins where the first does and ends with an entry: whichever of them a power cut
+        takes, no entry is left in half.
+        """
         writer = self._writer
         while self._reclaimed < offset:
-            # Not all of a block at the edge was free before.
-            start = max(self._reclaimed // _BLOCK * _BLOCK, HEADER_BYTES)
-            end = min(start + _HOLE_BYTES, offset)
+            while self._ends and self._ends[0] <= self._reclaimed:
+                self._ends.popleft()
+            end = min(self._ends[0], offset) if self._ends else offset
             with apart():
-                can_punch = writer.punch(start, end)
+                can_punch = writer.punch(HEADER_BYTES, end)
             if self._writer is not writer:
                 return
             self._can_punch = can_punch
@@ -293,6 +303,7 @@ class Log:
             raise
         self._truncated = Place(generation, HEADER_BYTES)
         self._first = self._reclaimed = HEADER_BYTES
+        self._ends.clear()
         self._moved[old.generation] = offset - HEADER_BYTES
         self._moved.pop(old.generation - _MOVES_KEPT, None)
         old.close()

@@ -27,7 +27,8 @@ class Writer:
         self._synced = end
         self.fault: BaseException | None = None
         self._sync_lock = threading.Lock()
-        self._hole_lock = threading.Lock()
+        self._hole_lock = threading.RLock()
+        self._holes_begun = 0
         self._closed = False
 
     def append(self, entry: bytes) -> Place:
@@ -81,10 +82,17 @@ class Writer:
     def punch(self, start: int, end: int) -> bool:
         """Give bytes ``[start, end)`` back to the disk; False if it cannot do that.
 
-        From any thread: a file that was closed meanwhile is left alone, since it is not needed.
+        From any thread: a file that was closed before is left alone, since it is not needed, and
+        one that is closed meanwhile stays open for so long.
         """
         with self._hole_lock:
-            return self._closed or self._file.punch(start, end - start)
+            if self._closed:
+                return True
+            self._holes_begun += 1
+        try:
+            return self._file.punch(start, end - start)
+        finally:
+            self._let_go(holes_done=1)
 
     def poison(self, fault: QuiverError) -> None:
         """Refuse everything from now on."""
@@ -102,7 +110,13 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Let go of the file without a sync, once no other thread does anything to it."""
-        with self._sync_lock, self._hole_lock:
+        """Let go of the file without a sync, once no sync is running."""
+        with self._sync_lock:
             self._closed = True
-            self._file.close()
+            self._let_go(holes_done=0)
+
+    def _let_go(self, *, holes_done: int) -> None:
+        with self._hole_lock:
+            self._holes_begun -= holes_done
+            if self._closed and not self._holes_begun:
+                self._file.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from wal_kit import CHECKPOINT_BYTES, SIZE, Folder, append, bundle, cut, start_o
 
 from quiver.disk import LocalDisk
 from quiver.disk.local import LocalFile
-from quiver.errors import CapacityError
+from quiver.errors import CapacityError, StorageError
 from quiver.wal import Log, Place
 from quiver.wal.format import HEADER_BYTES, encode_sidecar
 from quiver.wal.writer import Writer
@@ -95,11 +95,18 @@ def test_a_covered_prefix_is_given_back_to_the_disk(place: Folder) -> None:
 
 
 def given_back_in_bits(
-    place: Folder, monkeypatch: pytest.MonkeyPatch, act: Callable[[Log, int], None], **config: int
+    place: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[Log, int], None],
+    *,
+    is_before: bool = False,
+    **config: int,
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """Truncate 300 entries; ``act`` comes between any two bits. What is read then, and the bits."""
-    monkeypatch.setattr(importlib.import_module("quiver.wal.log"), "_HOLE_BYTES", 8192)
-    log, _ = place.open(reclaim_size=1, **config)
+    """Truncate 300 entries; ``act`` comes behind each bit, or before it.
+
+    Gives what is read then, and the bits.
+    """
+    log, _ = place.open(reclaim_size=8192, **config)
     for seq in range(300):
         end = log.append(bundle(seq))
     log.sync_all()
@@ -114,8 +121,11 @@ def given_back_in_bits(
 
     @contextlib.contextmanager
     def apart() -> Iterator[None]:
+        if is_before:
+            act(log, 300 + len(bits))
         yield
-        act(log, 299 + len(bits))
+        if not is_before:
+            act(log, 299 + len(bits))
 
     log.truncate(end, apart=apart)
     assert log.truncated >= end
@@ -131,22 +141,27 @@ def test_others_append_while_a_prefix_is_given_back(place: Folder, monkeypatch) 
     found, bits = given_back_in_bits(place, monkeypatch, act)
     assert found == list(range(300, 300 + len(bits)))
     assert len(bits) > 5
-    starts = [0, *(sum(bit) // 4096 * 4096 for bit in bits[:-1])]
-    assert [max(offset // 4096 * 4096, 0) for offset, _ in bits] == starts
-    assert bits[0][0] == HEADER_BYTES
-    assert sum(bits[-1]) == start_of(300)
+    assert {offset for offset, _ in bits} == {HEADER_BYTES}
+    ends = [sum(bit) for bit in bits]
+    assert ends[-1] == start_of(300)
+    assert all((end - HEADER_BYTES) % SIZE == 0 for end in ends), "an entry is left in half"
+    steps = [later - end for end, later in itertools.pairwise([HEADER_BYTES, *ends])]
+    assert all(8192 <= step < 8192 + SIZE for step in steps[:-1])
     assert (place.root / "wal/quiver.wal").stat().st_blocks * 512 <= 3 * 4096
 
 
+@pytest.mark.parametrize("is_before", [False, True])
 def test_a_file_that_others_rotated_away_meanwhile_is_left_alone(
-    place: Folder, monkeypatch
+    place: Folder, monkeypatch: pytest.MonkeyPatch, *, is_before: bool
 ) -> None:
     def act(log: Log, seq: int) -> None:
         if seq == 302:
             log.append(bundle(300))
 
-    found, bits = given_back_in_bits(place, monkeypatch, act, rotate_size=start_of(300))
-    assert len(bits) == 3
+    found, bits = given_back_in_bits(
+        place, monkeypatch, act, is_before=is_before, rotate_size=start_of(300)
+    )
+    assert len(bits) == 3 - is_before
     assert found == [300]
     assert place.names() == ["quiver.wal", "truncate.offset"]
 
@@ -158,8 +173,8 @@ def test_others_give_it_back_at_the_same_time(place: Folder, monkeypatch) -> Non
 
     found, bits = given_back_in_bits(place, monkeypatch, act)
     assert found == []
-    assert sum(bits[-1]) == start_of(300)
-    assert len({offset for offset, _ in bits}) == len(bits)
+    assert max(sum(bit) for bit in bits) == start_of(300)
+    assert len(set(bits)) == len(bits)
 
 
 def test_no_hole_is_punched_into_what_has_the_descriptor_of_a_closed_file(tmp_path: Path) -> None:
@@ -171,6 +186,32 @@ def test_no_hole_is_punched_into_what_has_the_descriptor_of_a_closed_file(tmp_pa
     other.write(0, b"x" * 8192)
     assert writer.punch(0, 8192)
     assert other.read(0, 8192) == b"x" * 8192
+
+
+def test_a_file_that_is_closed_while_a_hole_is_punched_stays_open_for_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = LocalDisk(tmp_path)
+    file = disk.create("first")
+    writer = Writer(file, 1, 0)
+    writer.append(b"x" * 8192)
+    real = LocalFile.punch
+
+    def punch(file: LocalFile, offset: int, length: int) -> bool:
+        if writer.punch(0, 10):  # A signal's handler may come in between.
+            writer.close()
+        return real(file, offset, length)
+
+    acts = iter([punch])
+
+    def act(file: LocalFile, offset: int, length: int) -> bool:
+        return next(acts, real)(file, offset, length)
+
+    monkeypatch.setattr(LocalFile, "punch", act)
+    assert writer.punch(0, 4096)
+    with pytest.raises(StorageError):
+        file.size()
+    assert (tmp_path / "first").read_bytes() == bytes(4096) + b"x" * 4096
 
 
 @pytest.mark.parametrize("sidecar", ["lost", "damaged", "stale", "future", "kept"])

@@ -61,10 +61,11 @@ DEFECTS: Final = (
         "    temporary = path\n",
     ),
     Defect(
-        "the last part of a new file is written after the sync",
+        "small new files are not synced",
         REPLACE,
-        "        syncing.wait()\n        file.sync()\n",
-        "        syncing.wait()\n        offset < 1000 or file.sync()\n",
+        "        file.sync()\n",
+        "        offset < 1000 or file.sync()\n",
+        lost="write ",
     ),
     Defect(
         "the name of the quarantine folder is not synced",

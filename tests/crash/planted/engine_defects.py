@@ -171,8 +171,8 @@ DEFECTS: Final = (
     Defect(
         "upkeep gives back what no segment holds",
         SPACE,
-        "core.log.truncate(covered_end)",
-        "core.log.truncate(core.open_end)",
+        "core.log.truncate(covered_end,",
+        "core.log.truncate(core.open_end,",
     ),
     Defect(
         "segments are deleted before their outcomes are synced",

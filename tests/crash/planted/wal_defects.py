@@ -144,14 +144,27 @@ DEFECTS: Final = (
     Defect(
         "a hole reaches over what segments hold",
         LOG,
-        "self._writer.punch(HEADER_BYTES, offset)",
-        "self._writer.punch(HEADER_BYTES, self._writer.end)",
+        "writer.punch(HEADER_BYTES, end)",
+        "writer.punch(HEADER_BYTES, writer.end)",
     ),
     Defect(
         "the hole begins at the start of the file",
         LOG,
-        "self._writer.punch(HEADER_BYTES, offset)",
-        "self._writer.punch(0, offset)",
+        "writer.punch(HEADER_BYTES, end)",
+        "writer.punch(0, end)",
+    ),
+    Defect(
+        "each hole begins where the last one ended",
+        LOG,
+        "writer.punch(HEADER_BYTES, end)",
+        "writer.punch(self._reclaimed, end)",
+    ),
+    Defect(
+        "holes end in the middle of an entry",
+        LOG,
+        "            end = min(",
+        "            end = offset if self._reclaimed + 20 > offset else self._reclaimed + 20\n"
+        "            end = end or min(",
     ),
     Defect(
         "the sidecar is written in place",

@@ -85,8 +85,11 @@ def same_type(one: Kind, other: Kind, *, check_metadata: bool = False) -> bool:
         return False
     if isinstance(one, pa.BaseExtensionType):
         return same_type(one.storage_type, other.storage_type)
-    if isinstance(one, pa.DictionaryType) and one.index_type != other.index_type:
-        return False
+    if isinstance(one, pa.DictionaryType):
+        if one.index_type != other.index_type:
+            return False
+    elif not one.num_fields:
+        return True
     return all(
         same_type(ours.type, theirs.type, check_metadata=check_metadata)
         for ours, theirs in zip(child_fields(one), child_fields(other), strict=True)

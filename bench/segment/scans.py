@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -42,13 +41,6 @@ def _read_plain(files: list[Path]) -> None:
         pa.ipc.open_file(pa.memory_map(str(file))).read_all()
 
 
-def _verifications() -> list[dict[str, str]]:
-    """Give the ways in which a scan can be asked to verify; one of no name where it cannot."""
-    if "verify" not in inspect.signature(quiver.scan).parameters:
-        return [{}]
-    return [{"verify": how} for how in ("lazy", "full", "off")]
-
-
 def _acts(store: Path, files: list[Path]) -> dict[str, Callable[[], Any]]:
     """Everything that reads the segment, by what the page calls it."""
     (segment,) = segment_files(store)
@@ -60,7 +52,7 @@ def _acts(store: Path, files: list[Path]) -> dict[str, Callable[[], Any]]:
         "plain": partial(_read_plain, files),
         "memcpy": partial(target.__setitem__, slice(None), raw),
     }
-    for options in _verifications():
+    for options in ({}, {"verify": "off"}):
         fresh = partial(_scans, store, options)
         kept = fresh()
         _tables(kept)
@@ -109,10 +101,12 @@ def scans(bench: Bench) -> None:
         found = bench.interleave(**timed)
         plain, copied = found.pop("plain"), found.pop("memcpy")
         for name, took in found.items():
-            wanted = ("at least", 0.9) if rows == 1000 and narrow and "to_table" in name else None
+            # Plain pyarrow checks nothing, so that what is read for the first time is no match.
+            is_alike = "read before" in name
+            wanted = ("at least", 0.9) if rows == 1000 and narrow and is_alike else None
             bench.add(f"{what}: a mapped IPC file by {name}", plain, took, wanted=wanted)
         for name, took in found.items():
-            if "batch by batch" in name and "full" not in name:
+            if "batch by batch" in name and "off" not in name:
                 wanted = ("at least", 0.8) if rows == 1000 and narrow else None
                 bench.add(f"{what}: memcpy by {name}", copied, took, wanted=wanted)
         bench.add(f"{what}: memcpy by a mapped IPC file", copied, plain)

@@ -24,7 +24,8 @@ from quiver.segment.tables import located
 
 __all__ = ["Sound", "read_piece"]
 
-Sound: TypeAlias = set[tuple[str, int, int, tuple[int, ...] | None]]
+Key: TypeAlias = tuple[str, int, int, tuple[int, ...] | None]
+Sound: TypeAlias = set[Key]
 """What was found sound: path and checksum of the file, stream, columns. Threads may add to it."""
 
 _LIMITS = LimitsConfig().for_reading()
@@ -131,7 +132,7 @@ class _Source:
 
     def shows_all_chunks(self, stream: StreamEntry, table: pa.Table) -> bool:
         """Whether a table has each chunk in it: one without rows or columns it cannot show."""
-        if not self._is_sound(stream.stream_id, _NO_EMPTY_CHUNK) or self._verify == "off":
+        if self._key(stream.stream_id, _NO_EMPTY_CHUNK) not in self._sound:
             if not table.num_columns or not all(map(len, table.column(0).chunks)):
                 return False
             self._remember(stream.stream_id, _NO_EMPTY_CHUNK)
@@ -145,10 +146,13 @@ class _Source:
     def _is_sound(self, stream_id: int, places: tuple[int, ...] | None) -> bool:
         if self._verify == "off":
             return True
-        return (self._place, self._part.checksum, stream_id, places) in self._sound
+        return self._key(stream_id, places) in self._sound
 
     def _remember(self, stream_id: int, places: tuple[int, ...] | None) -> None:
-        self._sound.add((self._place, self._part.checksum, stream_id, places))
+        self._sound.add(self._key(stream_id, places))
+
+    def _key(self, stream_id: int, places: tuple[int, ...] | None) -> Key:
+        return self._place, self._part.checksum, stream_id, places
 
     def _read(self, stream: StreamEntry, places: tuple[int, ...] | None) -> pa.Table:
         with located(self._place, base=stream.byte_offset):

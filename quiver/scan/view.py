@@ -23,6 +23,7 @@ from quiver.scan.rows import check_fits, passing
 from quiver.scan.snapshot import SegmentRef, SlotPart, open_segment, read_parts
 from quiver.scan.source import find_source
 from quiver.scan.times import event_filter
+from quiver.schemas import same_schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -362,8 +363,11 @@ class Scan:
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for data in self._read(schema):
-            for batch in data.to_batches() if isinstance(data, pa.Table) else (data,):
-                yield conform(batch, schema)
+            batches = data.to_batches() if isinstance(data, pa.Table) else (data,)
+            if same_schema(data.schema, schema):
+                yield from batches
+            else:
+                yield from (conform(batch, schema) for batch in batches)
 
     def _tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
         for data in self._read(schema):

@@ -164,28 +164,52 @@ def restore(batch: pa.RecordBatch, declared: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=declared)
 
 
+_EXACT: Final = (
+    kinds.is_string,
+    kinds.is_large_string,
+    kinds.is_binary,
+    kinds.is_large_binary,
+    kinds.is_fixed_size_binary,
+    kinds.is_integer,
+    kinds.is_temporal,
+)
+"""Of these types equal values have equal bits."""
+
+
 def restore_table(table: pa.Table, declared: pa.Schema) -> pa.Table:
     """Give all chunks of a stream under the schema that was declared, as ``restore`` does for one.
 
-    All of them have the same dictionaries, as in any Arrow file. Chunks stay what they are.
+    All of them have the same dictionaries, as in any Arrow file. The first column keeps its chunks,
+    so that it shows where each ends; others are in one if their indices had to be copied.
     """
+    before = table.columns
     columns = [
         column if same_type(column.type, field.type) else _restored_column(column, field.type)
-        for column, field in zip(table.columns, declared, strict=True)
+        for column, field in zip(before, declared, strict=True)
     ]
+    if columns and columns[0] is not before[0]:
+        columns[0] = _split(columns[0], list(map(len, before[0].chunks)))
     return pa.Table.from_arrays(columns, schema=declared)
 
 
 def _restored_column(column: Column, kind: Kind) -> Column:
-    chunks: Any = column.chunks
     join: Any = pa.chunked_array
-    if not chunks or not kinds.is_dictionary(kind):
-        return join([_rebuild(chunk, kind, _widened) for chunk in chunks], kind)
-    every = _dictionary(pa.concat_arrays([c.indices for c in chunks]), chunks[0].dictionary, kind)
-    ends = list(accumulate(map(len, chunks)))
-    whole = _widened(every, kind)
-    parts = [whole.slice(end - len(c), len(c)) for end, c in zip(ends, chunks, strict=True)]
-    return join(parts, kind)
+    if not column.num_chunks or not kinds.is_dictionary(kind):
+        return join([_rebuild(chunk, kind, _widened) for chunk in column.chunks], kind)
+    if any(is_exact(kind.value_type) for is_exact in _EXACT):
+        return join([_widened(column.combine_chunks(), kind)], kind)
+    # To whatever joins chunks, two NaNs are no reason to think that dictionaries are the same.
+    indices = pa.concat_arrays([chunk.indices for chunk in column.chunks])
+    return join([_widened(_dictionary(indices, column.chunk(0).dictionary, kind), kind)], kind)
+
+
+def _split(column: Column, lengths: list[int]) -> Column:
+    """Give a column with chunks of these lengths; it has them already, or is in one."""
+    if column.num_chunks != 1:
+        return column
+    join: Any = pa.chunked_array
+    starts = accumulate(lengths[:-1], initial=0)
+    return join(list(map(column.chunk(0).slice, starts, lengths)), column.type)
 
 
 def read_declared(data: bytes, stored: pa.Schema, limits: LimitsConfig) -> pa.Schema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from quiver.config import LimitsConfig, SegmentConfig
 from quiver.errors import DamagedEntry
 from quiver.ipc_file import ArrowFile
 from quiver.segment import write_segment
-from quiver.segment.dictionaries import read_declared, restore, unite
+from quiver.segment.dictionaries import read_declared, restore, restore_table, unite
 from quiver.testing.same import difference
 from tests.kit.every_type import Colour, known
 from tests.segment.test_segment_dictionaries import NESTED, nested, words
@@ -180,3 +181,45 @@ def test_streams_are_filled_greedily_in_order(drawn, cardinality, ordered):
             # The next one did not fit: it brings a new value, and there are too many by then.
             whole = {value for values in inside for value in values}
             assert len(whole | set(drawn[begin])) > min(cardinality, len(whole))
+
+
+NANS = np.array([0x7FF8_0000_0000_0001, 0x7FF8_0000_0000_0002, 0], np.uint64).view(np.float64)
+VOCABULARIES = [
+    pa.array(["a", "b", None]),
+    pa.array([b"a", b"b", b""], pa.large_binary()),
+    pa.array([1, 2, 3], pa.timestamp("ms")),
+    pa.array([True, False, None]),
+    pa.array(NANS),
+    pa.array([[1], [], [2, 3]], pa.list_(pa.int8())),
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 3), min_size=1, max_size=6),
+    vocabulary=st.sampled_from(VOCABULARIES),
+    is_first=st.booleans(),
+)
+def test_a_whole_table_is_restored_as_its_chunks_are(lengths, vocabulary, is_first):
+    def batch(length: int, index: pa.DataType) -> pa.RecordBatch:
+        places = pa.array([0, None, 2][:length], index)
+        numbers = pa.array(range(length), pa.int64())
+        columns = {"w": pa.DictionaryArray.from_arrays(places, vocabulary), "n": numbers}
+        return pa.record_batch(columns if is_first else dict(reversed(columns.items())))
+
+    stored = [batch(length, pa.int8()) for length in lengths]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, stored[0].schema) as writer:
+        for each in stored:
+            writer.write_batch(each)
+    table = pa.ipc.open_file(sink.getvalue()).read_all()
+    wide = [batch(length, pa.int32()) for length in lengths]
+    found = restore_table(table, wide[0].schema)
+    found.validate(full=True)
+    assert [len(chunk) for chunk in found.column(0).chunks] == lengths
+    rows = 0
+    for expected, length in zip(wide, lengths, strict=True):
+        (part,) = found.slice(rows, length).to_batches() or [expected]
+        assert difference(expected, part) is None
+        rows += length
+    assert found.num_rows == rows

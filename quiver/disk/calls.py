@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Callable
+from typing import Any
 
 __all__ = ["punch_hole", "write_back"]
 
@@ -23,12 +25,7 @@ def punch_hole(descriptor: int, offset: int, length: int) -> bool:
     if fallocate is None or length <= 0:
         return False
     arguments = (ctypes.c_int64(offset), ctypes.c_int64(length))
-    if fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, *arguments) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _UNSUPPORTED:
-        return False
-    raise OSError(number, os.strerror(number))
+    return _done(fallocate, descriptor, _KEEP_SIZE | _PUNCH_HOLE, *arguments)
 
 
 def write_back(descriptor: int, offset: int, length: int, *, wait: bool) -> None:
@@ -38,11 +35,17 @@ def write_back(descriptor: int, offset: int, length: int, *, wait: bool) -> None
     say that again. Nothing happens where the system has no such call.
     """
     sync_range = getattr(_libc, "sync_file_range", None)  # Linux has it.
-    if sync_range is None:
-        return
-    arguments = (ctypes.c_int64(offset), ctypes.c_int64(length), _WAIT if wait else _BEGIN)
-    if sync_range(descriptor, *arguments) == 0:
-        return
-    number = ctypes.get_errno()
-    if number not in _UNSUPPORTED:
-        raise OSError(number, os.strerror(number))
+    if sync_range is not None:
+        flags = _WAIT if wait else _BEGIN
+        _done(sync_range, descriptor, ctypes.c_int64(offset), ctypes.c_int64(length), flags)
+
+
+def _done(call: Callable[..., int], *arguments: Any) -> bool:  # noqa: ANN401
+    """Do it, again if a signal came in between; False if the system cannot."""
+    while call(*arguments) != 0:
+        number = ctypes.get_errno()
+        if number in _UNSUPPORTED:
+            return False
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number))
+    return True

@@ -74,6 +74,21 @@ def test_a_system_that_does_not_know_the_call_syncs_all_at_the_end(
     assert (tmp_path / "file").read_bytes() == WHOLE
 
 
+def test_a_call_that_a_signal_broke_off_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        answers = iter([errno.EINTR, errno.EINTR, 0, errno.EINTR, errno.ENOSYS])
+
+        def fallocate(self, *_: object) -> int:
+            number = next(self.answers)
+            ctypes.set_errno(number)
+            return -1 if number else 0
+
+    calls = import_module("quiver.disk.calls")
+    monkeypatch.setattr(calls, "_libc", Interrupted())
+    assert calls.punch_hole(-1, 0, 10)
+    assert not calls.punch_hole(-1, 0, 10)
+
+
 @pytest.mark.parametrize(
     ("number", "kind"), [(errno.EIO, StorageError), (errno.ENOSPC, CapacityError)]
 )

@@ -6,7 +6,7 @@ CRASH_IMAGES ?= 60000
 POWER_CUTS ?= 520
 FUZZ_SECONDS ?= 60
 
-COVERED := wal acks retention subscriber segment engine
+COVERED := wal acks retention subscriber segment engine upstream
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

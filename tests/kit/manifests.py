@@ -1,4 +1,4 @@
-"""Manifests of entries that a test makes up."""
+"""Rows of the tables of a segment that a test makes up."""
 
 from __future__ import annotations
 
@@ -9,9 +9,28 @@ import pyarrow as pa
 
 from quiver.ipc import encode_file
 from quiver.segment.manifest import BundleColumns, References, encode_manifest
-from quiver.segment.tables import BundleEntry
+from quiver.segment.tables import BundleEntry, StreamEntry
 
-__all__ = ["manifest_of"]
+__all__ = ["A_STREAM", "manifest_of"]
+
+A_STREAM = StreamEntry(
+    stream_id=0,
+    slot_id=0,
+    fingerprint=b"f" * 32,
+    byte_offset=0,
+    byte_length=100,
+    row_count=9,
+    chunk_count=3,
+    payload_type="events",
+    crc32c=1,
+    ingestion_ns_min=5,
+    ingestion_ns_max=6,
+    event_ns_min=None,
+    event_ns_max=None,
+    null_counts=(0, 2),
+    omitted_columns=b"\x04",
+)
+"""A good stream of two columns, the slot's third one left out."""
 
 
 def manifest_of(entries: Sequence[BundleEntry]) -> pa.Buffer:

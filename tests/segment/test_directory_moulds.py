@@ -14,29 +14,13 @@ from quiver.segment import directory
 from quiver.segment.directory import Description, decode_directory, encode_directory
 from quiver.segment.format import Footer
 from quiver.segment.mould import Mould, Moulds
-from quiver.segment.tables import StreamEntry
 from quiver.slots import SlotTable
+from tests.kit.manifests import A_STREAM
 
 END = 1 << 40
 SCHEMA = pa.schema([("a", pa.int64())])
 SLOTS = SlotTable.of(["events", "notes"])
-STREAM = StreamEntry(
-    stream_id=0,
-    slot_id=0,
-    fingerprint=b"f" * 32,
-    byte_offset=0,
-    byte_length=64,
-    row_count=9,
-    chunk_count=3,
-    payload_type="events",
-    crc32c=1,
-    ingestion_ns_min=5,
-    ingestion_ns_max=6,
-    event_ns_min=None,
-    event_ns_max=None,
-    null_counts=(0, 2),
-    omitted_columns=b"\x04",
-)
+STREAM = replace(A_STREAM, byte_length=64)
 
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)

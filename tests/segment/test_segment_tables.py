@@ -11,27 +11,11 @@ from quiver.ipc import encode_file
 from quiver.segment.directory import Description, decode_directory, encode_directory
 from quiver.segment.format import Footer
 from quiver.segment.manifest import Manifest
-from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
+from quiver.segment.tables import BundleEntry, SlotRef
 from quiver.slots import SlotTable
-from tests.kit.manifests import manifest_of
+from tests.kit.manifests import A_STREAM, manifest_of
 
-FIRST = StreamEntry(
-    stream_id=0,
-    slot_id=0,
-    fingerprint=b"f" * 32,
-    byte_offset=0,
-    byte_length=100,
-    row_count=9,
-    chunk_count=3,
-    payload_type="events",
-    crc32c=1,
-    ingestion_ns_min=5,
-    ingestion_ns_max=6,
-    event_ns_min=None,
-    event_ns_max=None,
-    null_counts=(0, 2),
-    omitted_columns=b"\x04",
-)
+FIRST = A_STREAM
 SECOND = replace(FIRST, stream_id=4, slot_id=63, byte_offset=128, event_ns_min=1, event_ns_max=2)
 ABOUT = Description("id", 2, 7, SlotTable.of(["events"]))
 FOOTER = Footer(2, 3, 228, 50, 278, 50)

@@ -14,6 +14,7 @@ from quiver.segment import directory
 from quiver.segment.directory import Description, decode_directory, encode_directory
 from quiver.segment.format import Footer
 from quiver.segment.mould import Mould, Moulds
+from quiver.segment.tables import StreamEntry
 from quiver.slots import SlotTable
 from tests.kit.manifests import A_STREAM
 

@@ -103,8 +103,8 @@ class BusyStage:
         self.segment_moment(path)
 
 
-class _BusyFile:
-    """A segment in the making."""
+class _Watched:
+    """A file in whose acts something else may be done."""
 
     def __init__(self, stage: BusyStage, file: File) -> None:
         self._stage = stage
@@ -113,6 +113,10 @@ class _BusyFile:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(self._file, name)
+
+
+class _BusyFile(_Watched):
+    """A segment in the making."""
 
     def write(self, offset: int, data: Bytes) -> None:
         self._stage.moment(self.path)
@@ -123,16 +127,8 @@ class _BusyFile:
         self._file.sync()
 
 
-class _BusyLog:
+class _BusyLog(_Watched):
     """A file of the log, of which a part is given back."""
-
-    def __init__(self, stage: BusyStage, file: File) -> None:
-        self._stage = stage
-        self._file = file
-        self.path = file.path
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._file, name)
 
     def punch(self, offset: int, length: int) -> bool:
         if not self._stage.is_locked():

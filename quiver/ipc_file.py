@@ -105,7 +105,7 @@ class ArrowFile:
     def table(self) -> pa.Table:
         """Read all batches at once, as a table whose chunks they are; checked as by ``chunk``."""
         compressed = False
-        for index in range(self.chunk_count if self._validate else min(self.chunk_count, 1)):
+        for index in self._to_check():
             compressed |= self._check_message(index)
         for index in range(self.chunk_count if compressed and self._check else 0):
             self._check_message(index, whole=True)
@@ -125,6 +125,12 @@ class ArrowFile:
         except ARROW_FAULTS as error:
             raise DamagedEntry(f"the chunks cannot be read: {error}") from error
         return table
+
+    def _to_check(self) -> Sequence[int]:
+        """Choose the chunks whose metadata is read before all of them are."""
+        if not self._validate:
+            return range(min(self.chunk_count, 1))
+        return range(self.chunk_count) if self._check else self._blocks.doubtful()
 
     def _decoding_reader(self) -> Any:  # noqa: ANN401
         """Open the file so that only the columns asked for are decoded.

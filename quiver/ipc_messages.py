@@ -23,7 +23,10 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from quiver.errors import DamagedEntry
+from quiver.ipc_plain import plain_messages
 
 __all__ = [
     "Blocks",
@@ -115,6 +118,14 @@ class Blocks:
                 found=f"{found[0]} and {found[1]}",
             )
         return total
+
+    def doubtful(self) -> list[int]:
+        """List the messages that are not plainly uncompressed and where they should be.
+
+        Of all others ``decoded_bytes`` is 0; they are found out together, which is much faster.
+        """
+        found: list[int] = np.flatnonzero(~plain_messages(self.data, self.table)).tolist()
+        return found
 
     def place(self, index: int) -> tuple[int, int, int]:
         """Give where a message starts, and how long metadata and body are, as the footer says.

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import crc32c
 import pyarrow as pa
 
 import quiver
@@ -41,6 +42,14 @@ def _read_plain(files: list[Path]) -> None:
         pa.ipc.open_file(pa.memory_map(str(file))).read_all()
 
 
+def _check_plain(files: list[Path]) -> None:
+    """Read plain files and check what a first reading of ours checks: all bytes, all values."""
+    for file in files:
+        mapped = pa.memory_map(str(file))
+        crc32c.crc32c(memoryview(mapped.read_buffer()))
+        pa.ipc.open_file(mapped).read_all().validate(full=True)
+
+
 def _acts(store: Path, files: list[Path]) -> dict[str, Callable[[], Any]]:
     """Everything that reads the segment, by what the page calls it."""
     (segment,) = segment_files(store)
@@ -50,6 +59,7 @@ def _acts(store: Path, files: list[Path]) -> dict[str, Callable[[], Any]]:
     path = str(segment.relative_to(store))
     acts: dict[str, Callable[[], Any]] = {
         "plain": partial(_read_plain, files),
+        "checked": partial(_check_plain, files),
         "memcpy": partial(target.__setitem__, slice(None), raw),
     }
     for options in ({}, {"verify": "off"}):
@@ -99,7 +109,7 @@ def scans(bench: Bench) -> None:
         acts = _acts(store, _plain_files(store, bench.folder / "plain"))
         timed = {name: partial(clocked, act) for name, act in acts.items()}
         found = bench.interleave(**timed)
-        plain, copied = found.pop("plain"), found.pop("memcpy")
+        plain, checked, copied = found.pop("plain"), found.pop("checked"), found.pop("memcpy")
         for name, took in found.items():
             wanted = ("at least", 0.9) if rows == 1000 and narrow and "to_table" in name else None
             bench.add(f"{what}: a mapped IPC file by {name}", plain, took, wanted=wanted)
@@ -107,6 +117,9 @@ def scans(bench: Bench) -> None:
             if "batch by batch" in name and "off" not in name:
                 wanted = ("at least", 0.8) if rows == 1000 and narrow else None
                 bench.add(f"{what}: memcpy by {name}", copied, took, wanted=wanted)
+        first = found["to_table() of a new scan"]
+        bench.add(f"{what}: a mapped IPC file, checked alike, by a new scan", checked, first)
+        bench.add(f"{what}: a mapped IPC file by that, checked alike", plain, checked)
         bench.add(f"{what}: memcpy by a mapped IPC file", copied, plain)
         shutil.rmtree(store)
         shutil.rmtree(bench.folder / "plain")

@@ -124,6 +124,7 @@ class Subscription:
             _Delivery(self._store, self._core, bundle),
             subscriber=self.name,
             slots=tuple(bundle),
+            core=self._core.number,
             wal_seq=entry.wal_seq,
             ingestion_ns=entry.ingestion_ns,
         )

@@ -68,6 +68,7 @@ class BundleHandle(Mapping[str, "pa.RecordBatch"]):
         "_outcome",
         "_slots",
         "claim",
+        "core",
         "ingestion_ns",
         "subscriber",
         "wal_seq",
@@ -80,16 +81,21 @@ class BundleHandle(Mapping[str, "pa.RecordBatch"]):
         *,
         subscriber: str,
         slots: Sequence[str],
+        core: int = 0,
         wal_seq: int | None = None,
         ingestion_ns: int | None = None,
     ) -> None:
-        """Take over a claim; ``slots`` are the names of those present, in order."""
+        """Take over a claim; ``slots`` are the names of those present, in order.
+
+        ``core`` is the number of the core whose segment has the bundle.
+        """
         self._outcome: str | None = None
         self._delivery = delivery
         self._slots = tuple(slots)
         self._batches: dict[str, pa.RecordBatch] = {}
         self.claim = claim
         self.subscriber = subscriber
+        self.core = core
         self.wal_seq = wal_seq
         self.ingestion_ns = ingestion_ns
 

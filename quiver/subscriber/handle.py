@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from quiver.errors import InputError, SubscriberError
-from quiver.subscriber.registry import Claim
+from quiver.subscriber.member import Claim
 from quiver.units import parse_duration
 
 if TYPE_CHECKING:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from quiver.errors import CapacityError, InputError, SubscriberError
-from quiver.subscriber.offers import Bundle, Offers
+from quiver.subscriber.member import Claim, Member
+from quiver.subscriber.order import Order, oldest
 from quiver.subscriber.progress import Progress
-from quiver.subscriber.snapshot import NackSnapshot, SegmentSnapshot, SubscriberSnapshot
+from quiver.subscriber.snapshot import NackSnapshot, SubscriberSnapshot
 
 __all__ = [
     "SUBSCRIBERS_MAX",
-    "Claim",
     "Registry",
     "check_name",
 ]
@@ -27,25 +26,6 @@ SUBSCRIBERS_MAX: Final = 0xFFFF
 """Ids are u16 on disk, and 0 is nobody's."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One bundle in one subscriber's hands; ``attempt`` counts from 1, deferred ones not."""
-
-    subscriber_id: int
-    segment_seq: int
-    bundle_index: int
-    attempt: int
-
-
-@dataclass(slots=True)
-class _Subscriber:
-    subscriber_id: int
-    progress: Progress
-    offers: Offers = field(default_factory=Offers)
-    nacks: dict[Bundle, tuple[int, int]] = field(default_factory=dict)
-    abandoned: set[Bundle] = field(default_factory=set)
 
 
 def check_name(name: object) -> None:
@@ -64,10 +44,11 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._subscribers: dict[str, _Subscriber] = {}
+        self._members: dict[str, Member] = {}
         self._names: dict[int, str] = {}
         self._top_id = 0
         self._segments: dict[int, int] = {}
+        self._needed: dict[int, int] = {}  # By how many a segment is: no entry means by nobody.
 
     def register(
         self, name: str, subscriber_id: int | None = None, *, start_segment_seq: int = 0
@@ -78,7 +59,7 @@ class Registry:
         on. ``subscriber_id`` is for the replay of a log; without it ``next_id`` is taken.
         """
         check_name(name)
-        known = self._subscribers.get(name)
+        known = self._members.get(name)
         if known is not None:
             if subscriber_id not in (None, known.subscriber_id):
                 raise SubscriberError(
@@ -88,8 +69,11 @@ class Registry:
         number = self.next_id() if subscriber_id is None else subscriber_id
         if not 1 <= number <= SUBSCRIBERS_MAX or number in self._names:
             raise SubscriberError(f"subscriber id {number} is taken or not within 1..65535")
-        subscriber = _Subscriber(number, Progress(start_segment_seq))
-        self._join(name, subscriber)
+        member = self._members[name] = Member(number, start_segment_seq)
+        self._names[number] = name
+        self._top_id = max(self._top_id, number)
+        for segment_seq in sorted(self._segments):
+            self._give(member, segment_seq)
         return number
 
     def next_id(self) -> int:
@@ -109,18 +93,30 @@ class Registry:
 
     def unregister(self, name: str) -> int:
         """Forget a subscriber with all its progress and claims; gives the id that it had."""
-        subscriber = self._find(name)
-        del self._subscribers[name], self._names[subscriber.subscriber_id]
-        return subscriber.subscriber_id
+        member = self._find(name)
+        for segment_seq in member.progress.open_segments:
+            self._need_less(segment_seq)
+        del self._members[name], self._names[member.subscriber_id]
+        return member.subscriber_id
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Let a subscriber go on under another name; SubscriberError if somebody has that."""
+        check_name(new_name)
+        member = self._find(name)
+        if new_name in self._members:
+            raise SubscriberError(f"there is a subscriber {new_name!r} already")
+        del self._members[name]
+        self._members[new_name] = member
+        self._names[member.subscriber_id] = new_name
 
     def names(self) -> list[str]:
         """Give the names, in order."""
-        return sorted(self._subscribers)
+        return sorted(self._members)
 
     @property
     def ids(self) -> dict[str, int]:
         """Each name's id, in order of name."""
-        return {name: self._subscribers[name].subscriber_id for name in self.names()}
+        return {name: self._members[name].subscriber_id for name in self.names()}
 
     def name_of(self, subscriber_id: int) -> str:
         """Find the name of an id; SubscriberError if nobody has it."""
@@ -133,109 +129,137 @@ class Registry:
         """Give a subscriber's progress, to look at and not to change."""
         return self._find(name).progress
 
+    def member(self, name: str) -> Member:
+        """Give all about a subscriber, to look at and not to change."""
+        return self._find(name)
+
     def add_segment(self, segment_seq: int, bundle_count: int) -> None:
         """Offer a segment to every subscriber, those that come later too; twice is once."""
         if self._segments.setdefault(segment_seq, bundle_count) != bundle_count:
             raise InputError(f"segment {segment_seq} cannot have {bundle_count} bundles")
-        for subscriber in self._subscribers.values():
-            if segment_seq not in subscriber.progress:
-                _give(subscriber, segment_seq, bundle_count)
+        for member in self._members.values():
+            if segment_seq not in member.progress:
+                self._give(member, segment_seq)
 
     def remove_segment(self, segment_seq: int) -> None:
         """Forget a segment that is deleted; a claim in it may still be resolved, to no effect."""
         self._segments.pop(segment_seq, None)
-        for subscriber in self._subscribers.values():
-            subscriber.abandoned |= subscriber.offers.forget_segment(segment_seq)
-            subscriber.progress.forget_segment(segment_seq)
-            subscriber.nacks = {b: n for b, n in subscriber.nacks.items() if b[0] != segment_seq}
+        self._needed.pop(segment_seq, None)
+        for member in self._members.values():
+            member.forget_segment(segment_seq)
 
     def segments(self) -> list[tuple[int, int]]:
         """Give the segments that are there as (segment_seq, bundle_count), oldest first."""
         return sorted(self._segments.items())
 
-    def claim(self, name: str, now_ns: int) -> Claim | None:
-        """Claim the next bundle: oldest segment first, lowest index first; None if there is none.
+    def claim(
+        self, name: str, now_ns: int, *, order: Order = oldest, limit: int = 1
+    ) -> Claim | None:
+        """Claim the next bundle, or up to ``limit`` of one segment in a row; None if there is none.
 
-        Not offered is what is resolved, claimed, or waits for a retry. ``now_ns`` is wall time.
+        Not offered is what is resolved, claimed, or waits for a retry, and to one that is paused
+        nothing. ``now_ns`` is wall time.
         """
-        subscriber = self._find(name)
-        bundle = subscriber.offers.take(now_ns)
-        return None if bundle is None else _claim(subscriber, bundle)
+        return self._find(name).claim(now_ns, order, limit)
 
     def claim_at(self, name: str, segment_seq: int, bundle_index: int) -> Claim:
         """Claim one bundle, even if it waits; SubscriberError if it is resolved or claimed."""
-        subscriber = self._find(name)
-        bundle = segment_seq, bundle_index
-        resolved = subscriber.progress.is_resolved(*bundle)
-        if resolved or not subscriber.offers.take_at(bundle):
-            state = "resolved" if resolved else "claimed"
-            raise SubscriberError(f"bundle {bundle_index} of segment {segment_seq} is {state}")
-        return _claim(subscriber, bundle)
+        return self._find(name).claim_at((segment_seq, bundle_index))
 
     def release(self, claim: Claim) -> None:
-        """Give a claim back: the bundle is offered again at once, its attempt not counted."""
+        """Give a claim back: its bundles are offered again at once, the attempt not counted."""
         held = self._held(claim)
         if held is not None:
-            held.offers.give_back((claim.segment_seq, claim.bundle_index))
+            held.release(claim)
 
     def nack(self, claim: Claim, not_before_ns: int) -> None:
         """Give a claim back as failed: offered again from a wall time on, as the next attempt."""
         held = self._held(claim)
         if held is not None:
-            bundle = claim.segment_seq, claim.bundle_index
-            held.nacks[bundle] = claim.attempt, not_before_ns
-            held.offers.wait(bundle, not_before_ns)
+            held.nack(claim, not_before_ns)
+
+    def holds(self, claim: Claim) -> bool:
+        """Whether a claim still stands; SubscriberError if it was given back or resolved.
+
+        False, once, if it was overtaken by a drop, a removal, an unregister.
+        """
+        return self._held(claim) is not None
+
+    def settle(self, claim: Claim) -> int:
+        """Resolve the bundles of a claim; gives how many, which is 0 if the claim was overtaken."""
+        held = self._held(claim)
+        if held is None:
+            return 0
+        newly = held.settle(claim)
+        self._note_finished(held, claim.segment_seq)
+        return newly
+
+    def give_up(self, claim: Claim) -> int:
+        """Resolve the bundles of a claim as dead letters, which are counted; gives how many."""
+        newly = self.settle(claim)
+        if newly:
+            self._members[self._names[claim.subscriber_id]].dead_letter_count += newly
+        return newly
 
     def resolve(self, name: str, segment_seq: int, first: int, *, count: int = 1) -> int:
         """Resolve bundles ``[first, first + count)``, claimed or not; give how many were open.
 
-        SubscriberError if none was open; but a bundle whose claim was overtaken by ``drop`` or
-        ``remove_segment`` gives 0, once.
+        SubscriberError if none was open. Claims on them are overtaken.
         """
-        subscriber = self._find(name)
-        if count == 1 and (segment_seq, first) in subscriber.abandoned:
-            subscriber.abandoned.remove((segment_seq, first))
-            return 0
-        newly = subscriber.progress.resolve(segment_seq, first, count)
+        member = self._find(name)
+        newly = member.resolve(segment_seq, first, count)
         if not newly:
             raise SubscriberError(f"bundle {first} of segment {segment_seq} was resolved before")
-        _settle(subscriber, segment_seq, first, count=count)
+        self._note_finished(member, segment_seq)
         return newly
 
     def drop(self, name: str, segment_seq: int) -> int:
         """Resolve all that is open in a segment, claims too; give how many bundles that was."""
-        subscriber = self._find(name)
+        member = self._find(name)
         newly = 0
-        for first, count in subscriber.progress.open_runs(segment_seq):
-            newly += subscriber.progress.resolve(segment_seq, first, count)
-            subscriber.abandoned |= _settle(subscriber, segment_seq, first, count=count)
+        for first, count in member.progress.open_runs(segment_seq):
+            newly += member.resolve(segment_seq, first, count)
+        if newly:
+            self._note_finished(member, segment_seq)
         return newly
 
     def next_retry_ns(self, name: str) -> int | None:
         """Give the wall time at which the first waiting bundle is offered; None if none waits."""
-        return self._find(name).offers.next_alarm_ns()
+        member = self._find(name)
+        return None if member.paused else member.offers.next_alarm_ns()
 
     def finished(self, segment_seq: int) -> bool:
         """Whether a segment may go: somebody is registered, and nobody has anything open in it."""
-        return (
-            bool(self._subscribers)
-            and segment_seq in self._segments
-            and not any(s.progress.outstanding(segment_seq) for s in self._subscribers.values())
-        )
+        is_there = segment_seq in self._segments
+        return bool(self._members) and is_there and segment_seq not in self._needed
+
+    def finished_segments(self) -> list[int]:
+        """Give all segments that may go, oldest first."""
+        if not self._members or len(self._needed) == len(self._segments):
+            return []
+        return sorted(self._segments.keys() - self._needed.keys())
+
+    def needed_only_by(self, name: str) -> list[int]:
+        """Give the segments that may go as soon as this subscriber is no more, oldest first."""
+        open_segments = self._find(name).progress.open_segments
+        return [seq for seq in open_segments if self._needed.get(seq) == 1]
 
     def claimed(self, segment_seq: int) -> bool:
         """Whether any subscriber holds a claim in a segment."""
-        return any(
-            bundle[0] == segment_seq
-            for subscriber in self._subscribers.values()
-            for bundle in subscriber.offers.claimed
-        )
+        return segment_seq in self.claimed_segments()
+
+    def claimed_segments(self) -> set[int]:
+        """Give the segments in which anybody holds a claim."""
+        members = self._members.values()
+        return {claim.segment_seq for member in members for claim in member.claims.values()}
+
+    def set_paused(self, name: str, paused: bool) -> None:  # noqa: FBT001
+        """Offer nothing to a subscriber from now on, or again."""
+        self._find(name).paused = paused
 
     def snapshot(self) -> tuple[SubscriberSnapshot, ...]:
         """Copy what must outlive a restart, in order of id. Claims are not of it."""
-        return tuple(
-            _snapshot(name, self._subscribers[name]) for _, name in sorted(self._names.items())
-        )
+        return tuple(self._members[name].snapshot(name) for _, name in sorted(self._names.items()))
 
     def restore(
         self, subscribers: Iterable[SubscriberSnapshot], segments: Mapping[int, int]
@@ -245,8 +269,9 @@ class Registry:
         Of segments that are gone nothing stays. Where a segment has another bundle count now, the
         segment is right.
         """
-        self._subscribers.clear()
+        self._members.clear()
         self._names.clear()
+        self._needed.clear()
         self._segments = dict(segments)
         for snapshot in subscribers:
             number = snapshot.subscriber_id
@@ -256,14 +281,24 @@ class Registry:
                     self.replay_resolved(number, segment.segment_seq, first, count=count)
             for nack in snapshot.nacks:
                 self.replay_nack(number, nack)
+            self._members[snapshot.name].restore(snapshot)
 
-    def replay_register(self, subscriber_id: int, name: str, *, start_segment_seq: int = 0) -> None:
+    def replay_register(
+        self,
+        subscriber_id: int,
+        name: str,
+        *,
+        start_segment_seq: int = 0,
+        start_bundle_index: int = 0,
+    ) -> None:
         """Register as a log says. Whoever has the name or the id has gone, though damage hid it."""
         check_name(name)
         self.replay_unregister(subscriber_id)
-        if name in self._subscribers:
+        if name in self._members:
             self.unregister(name)
         self.register(name, subscriber_id, start_segment_seq=start_segment_seq)
+        if start_bundle_index:
+            self.replay_resolved(subscriber_id, start_segment_seq, 0, count=start_bundle_index)
 
     def replay_unregister(self, subscriber_id: int) -> None:
         """Unregister as a log says; nothing happens if nobody has the id."""
@@ -271,21 +306,48 @@ class Registry:
         if name is not None:
             self.unregister(name)
 
+    def replay_rename(self, subscriber_id: int, name: str) -> None:
+        """Rename as a log says. Whoever else has the name has gone, though damage hid it."""
+        known = self._names.get(subscriber_id)
+        if known is None or known == name:
+            return
+        if name in self._members:
+            self.unregister(name)
+        self.rename(known, name)
+
+    def replay_paused(self, subscriber_id: int, *, paused: bool) -> None:
+        """Pause or resume as a log says; nothing happens if nobody has the id."""
+        name = self._names.get(subscriber_id)
+        if name is not None:
+            self._members[name].paused = paused
+
+    def replay_seen(self, subscriber_id: int, at_ns: int) -> None:
+        """Note that something of a subscriber was recorded at a time; the latest counts."""
+        name = self._names.get(subscriber_id)
+        if name is not None:
+            member = self._members[name]
+            member.last_seen_ns = max(member.last_seen_ns, at_ns)
+
     def replay_resolved(
-        self, subscriber_id: int, segment_seq: int, first: int, *, count: int
+        self, subscriber_id: int, segment_seq: int, first: int, *, count: int, is_dead: bool = False
     ) -> int:
         """Resolve what a log says was; give how many of the bundles were open.
 
         An unknown id, a segment that is gone, a bundle that it does not have, and one resolved
-        before are all fine.
+        before are all fine. With ``is_dead`` they are counted as dead letters, gone or not.
         """
         name = self._names.get(subscriber_id)
-        count = min(count, self._segments.get(segment_seq, 0) - first)
-        if name is None or count < 1:
+        if name is None:
             return 0
-        subscriber = self._subscribers[name]
-        newly = subscriber.progress.resolve(segment_seq, first, count)
-        _settle(subscriber, segment_seq, first, count=count)
+        member = self._members[name]
+        if is_dead:
+            member.dead_letter_count += count
+        count = min(count, self._segments.get(segment_seq, 0) - first)
+        if count < 1:
+            return 0
+        newly = member.resolve(segment_seq, first, count)
+        if newly:
+            self._note_finished(member, segment_seq)
         return newly
 
     def replay_nack(self, subscriber_id: int, nack: NackSnapshot) -> None:
@@ -293,77 +355,35 @@ class Registry:
         name = self._names.get(subscriber_id)
         if name is None or nack.bundle_index >= self._segments.get(nack.segment_seq, 0):
             return
-        subscriber = self._subscribers[name]
-        bundle = nack.segment_seq, nack.bundle_index
-        if not subscriber.progress.is_resolved(*bundle):
-            subscriber.nacks[bundle] = nack.attempt, nack.not_before_ns
-            subscriber.offers.wait(bundle, nack.not_before_ns)
+        member, bundle = self._members[name], (nack.segment_seq, nack.bundle_index)
+        if not member.progress.is_resolved(*bundle):
+            member.hold_back(bundle, nack.attempt, nack.not_before_ns)
 
-    def _find(self, name: str) -> _Subscriber:
-        subscriber = self._subscribers.get(name)
-        if subscriber is None:
+    def _find(self, name: str) -> Member:
+        member = self._members.get(name)
+        if member is None:
             known = ", ".join(self.names()) or "none"
             raise SubscriberError(f"no subscriber {name!r}", hint=f"registered: {known}")
-        return subscriber
+        return member
 
-    def _join(self, name: str, subscriber: _Subscriber) -> None:
-        self._subscribers[name] = subscriber
-        self._names[subscriber.subscriber_id] = name
-        self._top_id = max(self._top_id, subscriber.subscriber_id)
-        for segment_seq, bundle_count in self._segments.items():
-            _give(subscriber, segment_seq, bundle_count)
-
-    def _held(self, claim: Claim) -> _Subscriber | None:
+    def _held(self, claim: Claim) -> Member | None:
         """Find who holds a claim; None if it was overtaken by a drop, a removal, an unregister."""
         name = self._names.get(claim.subscriber_id)
         if name is None:
             return None
-        subscriber = self._subscribers[name]
-        bundle = claim.segment_seq, claim.bundle_index
-        if bundle in subscriber.abandoned:
-            subscriber.abandoned.remove(bundle)
-            return None
-        if bundle not in subscriber.offers.claimed:
-            raise SubscriberError(
-                f"bundle {claim.bundle_index} of segment {claim.segment_seq} is not claimed"
-            )
-        return subscriber
+        member = self._members[name]
+        return member if member.holds(claim) else None
 
+    def _give(self, member: Member, segment_seq: int) -> None:
+        if member.add_segment(segment_seq, self._segments[segment_seq]):
+            self._needed[segment_seq] = self._needed.get(segment_seq, 0) + 1
 
-def _give(subscriber: _Subscriber, segment_seq: int, bundle_count: int) -> None:
-    subscriber.progress.add_segment(segment_seq, bundle_count)
-    resolved = subscriber.progress.resolved_runs(segment_seq)
-    subscriber.offers.add_segment(segment_seq, bundle_count, resolved)
+    def _note_finished(self, member: Member, segment_seq: int) -> None:
+        """Note if it was the last open bundle of a segment that a subscriber just resolved."""
+        if not member.progress.outstanding(segment_seq):
+            self._need_less(segment_seq)
 
-
-def _claim(subscriber: _Subscriber, bundle: Bundle) -> Claim:
-    failed, _ = subscriber.nacks.get(bundle, (0, 0))
-    return Claim(subscriber.subscriber_id, *bundle, attempt=failed + 1)
-
-
-def _settle(subscriber: _Subscriber, segment_seq: int, first: int, *, count: int) -> set[Bundle]:
-    """Stop offering resolved bundles; give what of them was claimed."""
-    if count == 1:
-        subscriber.nacks.pop((segment_seq, first), None)
-    else:
-        inside = range(first, first + count)
-        gone = [b for b in subscriber.nacks if b[0] == segment_seq and b[1] in inside]
-        for bundle in gone:
-            del subscriber.nacks[bundle]
-    return subscriber.offers.settle(segment_seq, first, count)
-
-
-def _snapshot(name: str, subscriber: _Subscriber) -> SubscriberSnapshot:
-    progress = subscriber.progress
-    segments = (
-        SegmentSnapshot(seq, count, tuple(progress.resolved_runs(seq)))
-        for seq, count in progress.segments()
-        if seq >= progress.floor
-    )
-    return SubscriberSnapshot(
-        subscriber.subscriber_id,
-        name,
-        progress.floor,
-        tuple(segment for segment in segments if segment.runs),
-        tuple(NackSnapshot(*bundle, *nack) for bundle, nack in sorted(subscriber.nacks.items())),
-    )
+    def _need_less(self, segment_seq: int) -> None:
+        self._needed[segment_seq] -= 1
+        if not self._needed[segment_seq]:
+            del self._needed[segment_seq]

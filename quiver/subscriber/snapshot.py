@@ -35,3 +35,6 @@ class SubscriberSnapshot:
     floor: int
     segments: tuple[SegmentSnapshot, ...] = ()
     nacks: tuple[NackSnapshot, ...] = ()
+    paused: bool = False
+    last_seen_ns: int = 0
+    dead_letter_count: int = 0

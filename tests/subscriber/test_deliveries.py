@@ -77,7 +77,7 @@ class Deliveries(RuleBasedStateMachine):
         assert self.registry.drop("a", seq) == len(here)
         for claim in [c for c in self.claims if place(c) in here]:
             self.claims.remove(claim)
-            assert self.registry.resolve("a", *place(claim)) == 0
+            assert self.registry.settle(claim) == 0
         self.state |= dict.fromkeys(here, "resolved")
 
     @rule()

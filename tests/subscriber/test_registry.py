@@ -232,7 +232,7 @@ def test_a_drop_abandons_claims_and_a_later_ack_is_harmless():
     assert registry.drop("a", 77) == 0
     assert registry.progress("a").floor == 1
     assert not registry.claimed(0)
-    assert registry.resolve("a", 0, acked.bundle_index) == 0
+    assert registry.settle(acked) == 0
     registry.nack(nacked, 5)
     registry.release(lost)
     assert registry.next_retry_ns("a") is None
@@ -240,7 +240,7 @@ def test_a_drop_abandons_claims_and_a_later_ack_is_harmless():
     assert registry.drop("b", 0) == 3
     assert registry.finished(0)
     with pytest.raises(SubscriberError):
-        registry.resolve("a", 0, acked.bundle_index)
+        registry.settle(acked)
 
 
 def test_a_removed_segment_is_forgotten_by_all_and_a_later_ack_is_harmless():
@@ -250,7 +250,7 @@ def test_a_removed_segment_is_forgotten_by_all_and_a_later_ack_is_harmless():
     registry.remove_segment(0)
     registry.remove_segment(0)
     assert registry.segments() == [(1, 3)]
-    assert registry.resolve("a", 0, claim.bundle_index) == 0
+    assert registry.settle(claim) == 0
     registry.release(other)
     assert registry.next_retry_ns("a") is None
     assert place(registry.claim("a", 100)) == (1, 0)

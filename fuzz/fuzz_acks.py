@@ -18,9 +18,7 @@ from quiver.acks.copies import encode_copies, read_copies
 from quiver.acks.format import (
     FRAME_SIZE,
     HEADER_SIZE,
-    Ack,
     Frame,
-    Record,
     decode_frame,
     decode_header,
     decode_record,
@@ -29,6 +27,7 @@ from quiver.acks.format import (
 )
 from quiver.acks.log import AckLog
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_NAME, Replay
+from quiver.acks.records import Ack, Record
 from quiver.errors import DamageError, VersionError
 from quiver.testing import MemoryDisk
 

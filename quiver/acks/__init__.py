@@ -1,6 +1,7 @@
 """Who has finished with which bundle, durably: ack.log and its checkpoint.
 
 ==============  =====================================================================
+``records``     what the log can say
 ``format``      bytes of the log: header, frames, records
 ``checkpoint``  bytes of the checkpoint
 ``copies``      the checkpoint twice in its file
@@ -13,23 +14,31 @@
 """
 
 from quiver.acks.checkpoint import Checkpoint, NackState, SegmentState, SubscriberState
-from quiver.acks.format import (
+from quiver.acks.log import AckLog
+from quiver.acks.opening import Replay
+from quiver.acks.records import (
+    DEAD_ATTEMPTS,
+    DEAD_REJECTED,
     DROPPED_AGE,
     DROPPED_DAMAGED,
     DROPPED_OPERATOR,
     DROPPED_SIZE,
     Ack,
+    DeadLetter,
     Dropped,
     Floor,
+    Lease,
     Nack,
+    Pause,
     Record,
     Register,
+    Rename,
     Unregister,
 )
-from quiver.acks.log import AckLog
-from quiver.acks.opening import Replay
 
 __all__ = [
+    "DEAD_ATTEMPTS",
+    "DEAD_REJECTED",
     "DROPPED_AGE",
     "DROPPED_DAMAGED",
     "DROPPED_OPERATOR",
@@ -37,12 +46,16 @@ __all__ = [
     "Ack",
     "AckLog",
     "Checkpoint",
+    "DeadLetter",
     "Dropped",
     "Floor",
+    "Lease",
     "Nack",
     "NackState",
+    "Pause",
     "Record",
     "Register",
+    "Rename",
     "Replay",
     "SegmentState",
     "SubscriberState",

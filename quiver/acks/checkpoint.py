@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from quiver.acks.format import Floor, name_fault
+from quiver.acks.format import name_fault
+from quiver.acks.records import Floor
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
 
 __all__ = [

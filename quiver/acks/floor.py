@@ -16,12 +16,12 @@ from quiver.acks.format import (
     FRAME_SIZE,
     HEADER_SIZE,
     KIND_FLOOR,
-    Floor,
     decode_frame,
     decode_header,
     decode_record,
 )
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_BYTES_MAX, LOG_NAME
+from quiver.acks.records import Floor
 from quiver.disk import Disk
 from quiver.errors import DamagedEntry, DamageError, MissingError, TornEntry
 

@@ -7,7 +7,7 @@
     0      1      2            3       4               6        8            16      24     60
     kind | part | part_count | flags | subscriber_id | reason | record_seq | at_ns | body | crc32c
 
-A record is one frame; only a register with a long name takes more, one behind the other. All sizes
+A record is one frame; only a long name takes more, one behind the other. All sizes
 divide 512, so no frame lies across two sectors of a disk and a power cut leaves a frame whole or
 blank. A blank frame is never valid, whatever checksum zeros may have: its kind would be 0.
 
@@ -23,14 +23,23 @@ from typing import Final, TypeAlias
 
 from crc32c import crc32c
 
+from quiver.acks.records import (
+    Ack,
+    DeadLetter,
+    Dropped,
+    Floor,
+    Lease,
+    Nack,
+    Pause,
+    Record,
+    Register,
+    Rename,
+    Unregister,
+)
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
 
 __all__ = [
     "BODY_SIZE",
-    "DROPPED_AGE",
-    "DROPPED_DAMAGED",
-    "DROPPED_OPERATOR",
-    "DROPPED_SIZE",
     "FLOOR_LAYOUT",
     "FRAME_LAYOUT",
     "FRAME_SIZE",
@@ -41,14 +50,7 @@ __all__ = [
     "OUTCOME_LAYOUT",
     "REGISTER_LAYOUT",
     "VERSION",
-    "Ack",
-    "Dropped",
-    "Floor",
     "Frame",
-    "Nack",
-    "Record",
-    "Register",
-    "Unregister",
     "decode_frame",
     "decode_header",
     "decode_record",
@@ -77,12 +79,13 @@ KIND_DROPPED: Final = 3
 KIND_REGISTER: Final = 4
 KIND_UNREGISTER: Final = 5
 KIND_FLOOR: Final = 6
+KIND_PAUSE: Final = 7
+KIND_DEAD_LETTER: Final = 8
+KIND_LEASE: Final = 9
+KIND_RENAME: Final = 10
 
-DROPPED_SIZE: Final = 1
-"""Why a bundle was dropped: the size cap, under ``drop_oldest``."""
-DROPPED_AGE: Final = 2
-DROPPED_DAMAGED: Final = 3
-DROPPED_OPERATOR: Final = 4
+PAUSED: Final = 1
+"""Bit of a pause's flags: set to pause, clear to resume."""
 
 NAME_BYTES_MAX: Final = 128
 _NAME_ROOM: Final = 22
@@ -91,74 +94,8 @@ _NAME_FIRST: Final = _NAME_MIDDLE - frozenset("._-")
 _BUNDLES_MAX: Final = 1 << 32
 _NO_BODY: Final = bytes(BODY_SIZE)
 
-
-@dataclass(frozen=True, slots=True)
-class Ack:
-    """A subscriber is done with bundles ``[bundle_first, bundle_first + bundle_count)``."""
-
-    subscriber_id: int
-    segment_seq: int
-    bundle_first: int
-    bundle_count: int
-    at_ns: int
-    lease: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """Bundles that a subscriber never gets, by the user's choice; resolves them as an ack does."""
-
-    subscriber_id: int
-    segment_seq: int
-    bundle_first: int
-    bundle_count: int
-    at_ns: int
-    reason: int = DROPPED_SIZE
-
-
-@dataclass(frozen=True, slots=True)
-class Nack:
-    """Delivery number ``attempt`` of a bundle failed; it is not offered before a wall time."""
-
-    subscriber_id: int
-    segment_seq: int
-    bundle_index: int
-    attempt: int
-    not_before_ns: int
-    at_ns: int
-    reason: int = 0
-    lease: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Register:
-    """A subscriber id starts, from nothing, and gets the bundles from a start position on."""
-
-    subscriber_id: int
-    name: str
-    at_ns: int = 0
-    start_segment_seq: int = 0
-    start_bundle_index: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Unregister:
-    """A subscriber id ends and its state is forgotten."""
-
-    subscriber_id: int
-    at_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """The sequences below these two are used up for ever."""
-
-    next_segment_seq: int = 0
-    next_wal_seq: int = 0
-    at_ns: int = 0
-
-
-Record: TypeAlias = Ack | Nack | Dropped | Register | Unregister | Floor
+_Bodies: TypeAlias = tuple[int, int, list[bytes]]
+"""Kind, reason, and the body of each frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +148,12 @@ def encode_record(record: Record, record_seq: int) -> bytes:
     """
     try:
         kind, reason, bodies = _BODIES[type(record)](record)
+        flags = PAUSED if isinstance(record, Pause) and record.paused else 0
         subscriber_id = 0 if isinstance(record, Floor) else record.subscriber_id
         frames = []
         for part, body in enumerate(bodies):
             seq = record_seq + part
-            place = kind, part, len(bodies), 0, subscriber_id
+            place = kind, part, len(bodies), flags, subscriber_id
             frame = FRAME_LAYOUT.pack(*place, reason, seq, record.at_ns, body, 0)[: -_CRC.size]
             frames += [frame, _CRC.pack(crc32c(frame))]
     except struct.error as error:
@@ -271,43 +209,53 @@ def _run_fault(first: int, count: int) -> str | None:
     return None
 
 
-def _outcome_bodies(record: Ack | Dropped) -> tuple[int, int, list[bytes]]:
+def _outcome_bodies(record: Ack | Dropped | DeadLetter) -> _Bodies:
     fault = _run_fault(record.bundle_first, record.bundle_count)
     if fault is not None:
         raise InputError(fault)
-    kind, reason, lease = KIND_ACK, 0, 0
+    kind, reason, lease, attempt = KIND_ACK, 0, 0, 0
     if isinstance(record, Ack):
         lease = record.lease
-    else:
+    elif isinstance(record, Dropped):
         kind, reason = KIND_DROPPED, record.reason
-    first, count = record.bundle_first, record.bundle_count
-    return kind, reason, [OUTCOME_LAYOUT.pack(record.segment_seq, first, count, 0, lease, 0)]
+    else:
+        kind, reason = KIND_DEAD_LETTER, record.reason
+        lease, attempt = record.lease, record.attempt
+    place = record.segment_seq, record.bundle_first, record.bundle_count
+    return kind, reason, [OUTCOME_LAYOUT.pack(*place, 0, lease, attempt)]
 
 
-def _nack_bodies(record: Nack) -> tuple[int, int, list[bytes]]:
+def _nack_bodies(record: Nack) -> _Bodies:
     place = record.segment_seq, record.bundle_index, 1
     body = OUTCOME_LAYOUT.pack(*place, record.not_before_ns, record.lease, record.attempt)
     return KIND_NACK, record.reason, [body]
 
 
-def _register_bodies(record: Register) -> tuple[int, int, list[bytes]]:
-    fault = name_fault(record.name)
+def _register_bodies(record: Register) -> _Bodies:
+    start = record.start_segment_seq, record.start_bundle_index
+    return KIND_REGISTER, 0, _name_bodies(record.name, start)
+
+
+def _name_bodies(name: str, start: tuple[int, int]) -> list[bytes]:
+    fault = name_fault(name)
     if fault is not None:
         raise InputError(fault)
-    name = record.name.encode("ascii")
-    start = record.start_segment_seq, record.start_bundle_index
-    bodies = [REGISTER_LAYOUT.pack(*start, len(name), name[:_NAME_ROOM])]
-    more = range(_NAME_ROOM, len(name), BODY_SIZE)
-    bodies += [name[offset : offset + BODY_SIZE] for offset in more]
-    return KIND_REGISTER, 0, bodies
+    data = name.encode("ascii")
+    first = REGISTER_LAYOUT.pack(*start, len(data), data[:_NAME_ROOM])
+    more = range(_NAME_ROOM, len(data), BODY_SIZE)
+    return [first, *(data[offset : offset + BODY_SIZE] for offset in more)]
 
 
-_BODIES: Final[dict[type, Callable[..., tuple[int, int, list[bytes]]]]] = {
+_BODIES: Final[dict[type, Callable[..., _Bodies]]] = {
     Ack: _outcome_bodies,
     Dropped: _outcome_bodies,
+    DeadLetter: _outcome_bodies,
     Nack: _nack_bodies,
     Register: _register_bodies,
+    Rename: lambda rename: (KIND_RENAME, 0, _name_bodies(rename.name, (0, 0))),
     Unregister: lambda _: (KIND_UNREGISTER, 0, [_NO_BODY]),
+    Pause: lambda _: (KIND_PAUSE, 0, [_NO_BODY]),
+    Lease: lambda lease: (KIND_LEASE, 0, [OUTCOME_LAYOUT.pack(0, 0, 0, 0, lease.lease, 0)]),
     Floor: lambda floor: (
         KIND_FLOOR,
         0,
@@ -326,11 +274,24 @@ def _decode_outcome(frames: Sequence[Frame]) -> Record:
         return Ack(frame.subscriber_id, seq, first, count, frame.at_ns, lease)
     if frame.kind == KIND_DROPPED:
         return Dropped(frame.subscriber_id, seq, first, count, frame.at_ns, frame.reason)
+    if frame.kind == KIND_DEAD_LETTER:
+        run = seq, first, count
+        return DeadLetter(frame.subscriber_id, *run, frame.at_ns, attempt, frame.reason, lease)
     times = not_before_ns, frame.at_ns
     return Nack(frame.subscriber_id, seq, first, attempt, *times, frame.reason, lease)
 
 
 def _decode_register(frames: Sequence[Frame]) -> Record:
+    name, segment_seq, bundle_index = _decode_name(frames)
+    return Register(frames[0].subscriber_id, name, frames[0].at_ns, segment_seq, bundle_index)
+
+
+def _decode_rename(frames: Sequence[Frame]) -> Record:
+    name, *_ = _decode_name(frames)
+    return Rename(frames[0].subscriber_id, name, frames[0].at_ns)
+
+
+def _decode_name(frames: Sequence[Frame]) -> tuple[str, int, int]:
     segment_seq, bundle_index, name_bytes, start = REGISTER_LAYOUT.unpack(frames[0].body)
     stored = start + b"".join(frame.body for frame in frames[1:])
     if name_bytes > len(stored):
@@ -341,7 +302,17 @@ def _decode_register(frames: Sequence[Frame]) -> Record:
     fault = name_fault(name)
     if fault is not None:
         raise DamagedEntry(fault)
-    return Register(frames[0].subscriber_id, name, frames[0].at_ns, segment_seq, bundle_index)
+    return name, segment_seq, bundle_index
+
+
+def _decode_pause(frames: Sequence[Frame]) -> Record:
+    frame = frames[0]
+    return Pause(frame.subscriber_id, frame.at_ns, bool(frame.flags & PAUSED))
+
+
+def _decode_lease(frames: Sequence[Frame]) -> Record:
+    *_, lease, _ = OUTCOME_LAYOUT.unpack(frames[0].body)
+    return Lease(frames[0].subscriber_id, lease, frames[0].at_ns)
 
 
 def _decode_floor(frames: Sequence[Frame]) -> Record:
@@ -356,4 +327,8 @@ _DECODERS: Final[dict[int, Callable[[Sequence[Frame]], Record]]] = {
     KIND_REGISTER: _decode_register,
     KIND_UNREGISTER: lambda frames: Unregister(frames[0].subscriber_id, frames[0].at_ns),
     KIND_FLOOR: _decode_floor,
+    KIND_PAUSE: _decode_pause,
+    KIND_DEAD_LETTER: _decode_outcome,
+    KIND_LEASE: _decode_lease,
+    KIND_RENAME: _decode_rename,
 }

@@ -11,7 +11,6 @@ from quiver.acks.copies import encode_copies
 from quiver.acks.format import (
     FRAME_SIZE,
     HEADER_SIZE,
-    Record,
     decode_frame,
     decode_header,
     encode_header,
@@ -25,6 +24,7 @@ from quiver.acks.opening import (
     Replay,
     open_folder,
 )
+from quiver.acks.records import Record
 from quiver.disk import Disk, File, replace
 from quiver.errors import (
     CapacityError,

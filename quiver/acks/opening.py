@@ -20,7 +20,8 @@ from crc32c import crc32c
 
 from quiver.acks.checkpoint import Checkpoint
 from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, encode_copies, read_copies
-from quiver.acks.format import HEADER_SIZE, Record, encode_header
+from quiver.acks.format import HEADER_SIZE, encode_header
+from quiver.acks.records import Record
 from quiver.acks.replay import LogContent, read_log
 from quiver.disk import FILE_MODE, Disk, is_temporary, replace, write_new
 from quiver.errors import DamagedEntry, DamageError

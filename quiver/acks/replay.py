@@ -22,11 +22,11 @@ from quiver.acks.format import (
     FRAME_SIZE,
     HEADER_SIZE,
     Frame,
-    Record,
     decode_frame,
     decode_header,
     decode_record,
 )
+from quiver.acks.records import Record
 from quiver.errors import DamagedEntry, DamageError, TornEntry
 
 __all__ = ["LogContent", "read_log"]

@@ -15,11 +15,13 @@ kind of file   known by               items
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from quiver.acks import Record
 from quiver.acks.checkpoint import CHECKPOINT_MAGIC
 from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, Frame, decode_frame, decode_record
@@ -284,12 +286,16 @@ def _records(data: bytes, start: int, stop: int) -> Items:
         record = decode_record(frames)
         length = len(frames) * FRAME_SIZE
         fields: dict[str, Any] = {"record_seq": frame.record_seq}
-        name = f"kind {frame.kind}" if record is None else type(record).__name__.lower()
+        name = f"kind {frame.kind}" if record is None else _record_name(record)
         for key, value in ({} if record is None else asdict(record)).items():
             is_time = key in ("at_ns", "not_before_ns")
             fields[key.replace("_ns", "_time")] = format_time(value) if is_time else value
         yield Item(name, offset + FRAME_SIZE - length, length, fields)
         frames = []
+
+
+def _record_name(record: Record) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(record).__name__).lower()
 
 
 def _checkpoint(disk: Disk, path: str) -> Items:

@@ -11,7 +11,17 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from quiver.acks import Ack, Checkpoint, Dropped, Floor, Nack, Record, Register, Unregister
+from quiver.acks import (
+    Ack,
+    Checkpoint,
+    DeadLetter,
+    Dropped,
+    Floor,
+    Nack,
+    Record,
+    Register,
+    Unregister,
+)
 from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_BYTES_MAX, LOG_NAME
 from quiver.acks.replay import LogContent, read_log
@@ -149,6 +159,6 @@ def _replay(state: AcksState, records: Iterable[Record]) -> None:
             seq, index = record.segment_seq, record.bundle_index
             nack = NackSnapshot(seq, index, record.attempt, record.not_before_ns)
             registry.replay_nack(record.subscriber_id, nack)
-        elif isinstance(record, (Ack, Dropped)):
+        elif isinstance(record, (Ack, DeadLetter, Dropped)):
             seq, first, count = record.segment_seq, record.bundle_first, record.bundle_count
             registry.replay_resolved(record.subscriber_id, seq, first, count=count)

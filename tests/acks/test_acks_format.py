@@ -16,11 +16,15 @@ from quiver.acks import (
     DROPPED_AGE,
     Ack,
     Checkpoint,
+    DeadLetter,
     Dropped,
     Floor,
+    Lease,
     Nack,
     NackState,
+    Pause,
     Register,
+    Rename,
     SegmentState,
     SubscriberState,
     Unregister,
@@ -49,6 +53,12 @@ RECORDS = st.one_of(
     st.builds(Nack, U16, U64, U32, U32, I64, I64, U16, U64),
     st.builds(Register, U16, NAMES, I64, U64, U32),
     st.builds(Unregister, U16, I64),
+    st.builds(
+        lambda i, s, r, t, *o: DeadLetter(i, s, *r, t, *o), U16, U64, RUNS, I64, U32, U16, U64
+    ),
+    st.builds(Pause, U16, I64, st.booleans()),
+    st.builds(Lease, U16, U64, I64),
+    st.builds(Rename, U16, NAMES, I64),
     st.builds(Floor, U64, U64, I64),
 )
 
@@ -125,9 +135,10 @@ def test_a_record_comes_back_as_it_was(record, seq):
 
 @pytest.mark.parametrize("length, frames", [(1, 1), (22, 1), (23, 2), (58, 2), (59, 3), (128, 4)])
 def test_a_long_name_takes_more_frames(length, frames):
-    data = encode_record(Register(1, "n" * length), 5)
-    assert len(data) == frames * FRAME_SIZE
-    assert decode_record(frames_of(data)) == Register(1, "n" * length)
+    for record in (Register(1, "n" * length), Rename(1, "n" * length, 7)):
+        data = encode_record(record, 5)
+        assert len(data) == frames * FRAME_SIZE
+        assert decode_record(frames_of(data)) == record
 
 
 def test_a_record_of_an_unknown_kind_is_skipped():
@@ -150,6 +161,12 @@ def test_fields_that_are_zero_today_may_have_a_meaning_later():
         dataclasses.replace(ACK, subscriber_id=1 << 16),
         Dropped(1, 2, 3, 0, 4, DROPPED_AGE),
         Nack(1, 2, 3, -1, 4, 5),
+        DeadLetter(1, 2, 3, 0, 4),
+        DeadLetter(1, 2, 3, 1, 4, attempt=1 << 32),
+        Lease(1, 1 << 64, 0),
+        Lease(1, -1, 0),
+        Pause(1 << 16, 0, paused=True),
+        Rename(1, "a/b", 0),
         Register(1, ""),
         Register(1, "n" * 129),
         Register(1, "sp\u00e4rk"),

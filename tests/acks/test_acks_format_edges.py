@@ -7,15 +7,21 @@ import pytest
 from crc32c import crc32c
 
 from quiver.acks import (
+    DEAD_ATTEMPTS,
+    DEAD_REJECTED,
     DROPPED_AGE,
     DROPPED_DAMAGED,
     DROPPED_OPERATOR,
     DROPPED_SIZE,
     Ack,
+    DeadLetter,
     Dropped,
     Floor,
+    Lease,
     Nack,
+    Pause,
     Register,
+    Rename,
     Unregister,
 )
 from quiver.acks.format import (
@@ -53,6 +59,7 @@ def decoded(data):
 def test_the_numbers_of_the_page_are_those_of_the_code():
     reasons = DROPPED_SIZE, DROPPED_AGE, DROPPED_DAMAGED, DROPPED_OPERATOR
     assert (reasons, NAME_BYTES_MAX) == ((1, 2, 3, 4), 128)
+    assert (DEAD_REJECTED, DEAD_ATTEMPTS) == (1, 2)
 
 
 def test_what_is_not_said_is_nothing():
@@ -63,6 +70,8 @@ def test_what_is_not_said_is_nothing():
     register = Register(1, "a")
     assert (register.at_ns, register.start_segment_seq, register.start_bundle_index) == (0, 0, 0)
     assert Unregister(1).at_ns == 0
+    dead = DeadLetter(1, 2, 3, 4, 5)
+    assert (dead.attempt, dead.reason, dead.lease) == (0, DEAD_REJECTED, 0)
     assert dataclasses.astuple(Floor()) == (0, 0, 0)
 
 
@@ -74,6 +83,10 @@ def test_what_is_not_said_is_nothing():
         Nack(1, 2, 3, 4, 5, 6),
         Register(1, "a"),
         Unregister(1),
+        DeadLetter(1, 2, 3, 4, 5),
+        Pause(1, 2, paused=True),
+        Lease(1, 2, 3),
+        Rename(1, "a", 2),
         Floor(),
         decode_frame(FRAME),
     ],
@@ -130,6 +143,13 @@ def test_fields_of_a_header_that_are_zero_today_may_have_a_meaning_later():
         Nack(0, 0, 0, 0, -(2**63), -(2**63), 0, 0),
         Register(U16, "n" * 128, I64, U64, U32),
         Unregister(U16, -(2**63)),
+        DeadLetter(U16, U64, U32, 1, I64, U32, U16, U64),
+        DeadLetter(0, 0, 0, 1, -(2**63), 0, 0, 0),
+        Pause(U16, I64, paused=True),
+        Pause(0, -(2**63), paused=False),
+        Lease(U16, U64, I64),
+        Lease(0, 0, -(2**63)),
+        Rename(U16, "n" * 128, I64),
         Floor(U64, U64, I64),
     ],
 )
@@ -153,6 +173,26 @@ def test_a_frame_is_laid_out_as_on_the_page():
     assert encode_record(Floor(42, 900, 7), 5) == frame
 
 
+def test_the_kinds_that_came_later_are_laid_out_as_on_the_page():
+    body = struct.pack("<QIIqQI", 42, 2, 5, 0, 8, 3)
+    frame = sealed(struct.pack("<BBBBHHQq", 8, 0, 1, 0, 1, 2, 5, 7) + body)
+    assert encode_record(DeadLetter(1, 42, 2, 5, 7, 3, DEAD_ATTEMPTS, 8), 5) == frame
+    for paused in (False, True):
+        frame = sealed(struct.pack("<BBBBHHQq", 7, 0, 1, paused, 9, 0, 5, 7) + bytes(36))
+        assert encode_record(Pause(9, 7, paused), 5) == frame
+        others = sealed(frame[:3] + bytes([0xFE | paused]) + frame[4:24] + b"\xff" * 36)
+        assert decoded(others) == Pause(9, 7, paused)
+    body = struct.pack("<QIIqQI", 0, 0, 0, 0, 8, 0)
+    frame = sealed(struct.pack("<BBBBHHQq", 9, 0, 1, 0, 1, 0, 5, 7) + body)
+    assert encode_record(Lease(1, 8, 7), 5) == frame
+    body = struct.pack("<QIIqQI", U64, U32, U32, -1, 8, U32)
+    assert decoded(sealed(frame[:24] + body)) == Lease(1, 8, 7)
+    body = struct.pack("<QIH22s", 0, 0, 2, b"ab")
+    frame = sealed(struct.pack("<BBBBHHQq", 10, 0, 1, 0, 1, 0, 5, 7) + body)
+    assert encode_record(Rename(1, "ab", 7), 5) == frame
+    assert decoded(patched(frame, 24, "<Q", U64)) == Rename(1, "ab", 7)
+
+
 def test_a_long_name_goes_on_in_the_frames_behind_it():
     name = "abcdefghijklmnopqrstuv" + "w" * 36 + "x"
     first = struct.pack("<QIH", 42, 2, 59) + name[:22].encode()
@@ -172,6 +212,10 @@ def test_a_long_name_goes_on_in_the_frames_behind_it():
         Nack(1, 2, 3, 4, 5, 6, 7, 8),
         Register(1, "n" * 128, 3, 4, 5),
         Unregister(1, 2),
+        DeadLetter(1, 2, 3, 4, 5, 6, 7, 8),
+        Pause(1, 2, paused=True),
+        Lease(1, 2, 3),
+        Rename(1, "n" * 128, 3),
         Floor(1, 2, 3),
     ],
     ids=lambda record: type(record).__name__,
@@ -180,7 +224,7 @@ def test_frames_behind_the_first_say_nothing_but_more_of_its_body(record):
     data = encode_record(record, 5)
     first, *more = (decode_frame(data[at : at + 64]) for at in range(0, len(data), 64))
     more = more or [dataclasses.replace(first, body=b"\xff" * 36)]
-    strange = {"kind": 255, "subscriber_id": U16, "reason": U16, "at_ns": -1}
+    strange = {"kind": 255, "flags": 0, "subscriber_id": U16, "reason": U16, "at_ns": -1}
     frames = [dataclasses.replace(frame, **strange) for frame in more]
     assert decode_record([first, *frames]) == record
 
@@ -243,12 +287,13 @@ def test_a_good_name_has_no_fault(name):
 )
 def test_a_bad_name_is_refused_with_the_reason(name, words):
     assert words in name_fault(name)
-    with pytest.raises(InputError, match=words):
-        encode_record(Register(1, name), 1)
+    for record in (Register(1, name), Rename(1, name, 0)):
+        with pytest.raises(InputError, match=words):
+            encode_record(record, 1)
 
 
 @pytest.mark.parametrize("first, count", [(3, 0), (3, -1), (U32, 2), (2**32, 1), (0, 2**32 + 1)])
-@pytest.mark.parametrize("kind", [Ack, Dropped])
+@pytest.mark.parametrize("kind", [Ack, Dropped, DeadLetter])
 def test_an_impossible_run_is_named(kind, first, count):
     with pytest.raises(InputError, match=f"bundles {first} to {first + count} are no run"):
         encode_record(kind(1, 2, first, count, 4), 1)

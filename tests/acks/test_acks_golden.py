@@ -11,12 +11,21 @@ from quiver.acks.replay import read_log
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-@pytest.fixture(scope="module")
-def made():
-    spec = importlib.util.spec_from_file_location("make_v1_acks", GOLDEN / "make_v1_acks.py")
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, GOLDEN / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def made():
+    return loaded("make_v1_acks")
+
+
+@pytest.fixture(scope="module")
+def later():
+    return loaded("make_v2_acks")
 
 
 def test_the_golden_log_gives_its_records(made):
@@ -38,14 +47,29 @@ def test_the_same_values_are_still_written_as_the_same_bytes(made):
     assert encode_copies(made.CHECKPOINT) == checkpoint
 
 
-def test_the_golden_files_are_not_written_twice(made):
-    with pytest.raises(SystemExit, match="written once"):
-        made.main()
+def test_the_golden_log_of_later_kinds_gives_its_records(later):
+    content = read_log((GOLDEN / "v2/acks/ack.log").read_bytes())
+    assert (content.faults, content.base_seq) == ([], later.BASE_SEQ)
+    assert [seq for seq, _ in content.entries] == [20, 21, 22, 23, 25]
+    assert tuple(record for _, record in content.entries) == later.RECORDS
 
 
-@pytest.mark.parametrize("name, copies", [("ack.log", 1), ("checkpoint", 2)])
+def test_what_came_later_is_still_written_as_the_same_bytes(later):
+    for name, data in later.golden_files().items():
+        assert data == (GOLDEN / "v2/acks" / name).read_bytes()
+
+
+def test_the_golden_files_are_not_written_twice(made, later):
+    for module in (made, later):
+        with pytest.raises(SystemExit, match="written once"):
+            module.main()
+
+
+@pytest.mark.parametrize(
+    "name, copies", [("v1/acks/ack.log", 1), ("v1/acks/checkpoint", 2), ("v2/acks/ack.log", 1)]
+)
 def test_the_dump_in_the_format_page_is_the_golden_file(name, copies):
     page = (GOLDEN.parents[1] / "quiver/acks/FORMAT.md").read_text()
-    block = page.split(f"`tests/golden/v1/acks/{name}`")[1].split("```")[1]
+    block = page.split(f"`tests/golden/{name}`")[1].split("```")[1]
     shown = "".join(line[6:53] for line in block.strip().splitlines())
-    assert copies * bytes.fromhex(shown) == (GOLDEN / "v1/acks" / name).read_bytes()
+    assert copies * bytes.fromhex(shown) == (GOLDEN / name).read_bytes()

@@ -12,6 +12,8 @@ import pytest
 from crc32c import crc32c
 
 import quiver
+from quiver.acks import AckLog, DeadLetter, Lease, Pause, Rename
+from quiver.disk import LocalDisk
 
 ACTIVE = "core_0/wal/quiver.wal"
 SIDECAR = "core_0/wal/truncate.offset"
@@ -45,6 +47,20 @@ def test_a_sound_store_is_ok(run, filled) -> None:
     assert result.code == 0
     assert result.out.startswith("OK: ")
     assert findings(run, filled) == findings(run, filled, "note") == []
+
+
+def test_the_kinds_of_ack_log_that_came_later_are_sound(run, filled) -> None:
+    def lags():
+        (core,) = run("info", filled, "--json").document["cores"]
+        return {s["subscriber_id"]: s["lag_bundle_count"] for s in core["subscribers"]}
+
+    number = max(lags(), key=lags().get)
+    log, _ = AckLog.open(LocalDisk(filled), "core_0/acks", "core_0/quarantine")
+    log.append([Pause(number, 1, paused=True), Lease(number, 3, 2), Rename(number, "other", 3)])
+    log.append([DeadLetter(number, 0, 0, 3, 4, lease=3)])
+    log.close()
+    assert findings(run, filled) == findings(run, filled, "note") == []
+    assert lags()[number] == 0
 
 
 @pytest.mark.parametrize("index", range(5))

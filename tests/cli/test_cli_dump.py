@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
+LATER = GOLDEN.with_name("v2")
 SEGMENT = GOLDEN / "segment" / "0000000000000042.qseg"
 KINDS = {
     GOLDEN / "wal" / "quiver.wal": ("wal", ["header", "bundle", "bundle"]),
@@ -17,11 +18,15 @@ KINDS = {
         "acks",
         ["header", "register", "ack", "nack", "dropped", "unregister", "floor"],
     ),
+    LATER / "acks" / "ack.log": (
+        "acks",
+        ["header", "pause", "pause", "dead_letter", "lease", "rename"],
+    ),
     GOLDEN / "acks" / "checkpoint": ("checkpoint", ["header", "subscriber", "subscriber"]),
 }
 
 
-@pytest.mark.parametrize("path", KINDS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", KINDS, ids=lambda path: f"{path.parts[-3]}-{path.name}")
 def test_golden_files_are_known_by_their_bytes_under_any_name(run, path, tmp_path) -> None:
     copy = shutil.copy(path, tmp_path / "nameless")
     kind, items = KINDS[path]
@@ -55,6 +60,15 @@ def test_a_golden_ack_log_gives_its_values(run) -> None:
     assert nack["not_before_time"] == "2023-11-14T22:13:20.000000030Z"
     assert dropped["reason"] == 4
     assert (floor["next_segment_seq"], floor["next_wal_seq"]) == (43, 1000)
+
+
+def test_the_kinds_that_came_later_give_their_values(run) -> None:
+    _, pause, resume, dead, lease, rename = run("dump", LATER / "acks" / "ack.log", "--json").lines
+    assert (pause["paused"], resume["paused"]) == (True, False)
+    assert (dead["bundle_first"], dead["bundle_count"], dead["attempt"]) == (6, 1, 3)
+    assert (dead["reason"], dead["lease"], lease["lease"]) == (2, 9, 10)
+    assert (rename["name"], rename["byte_count"]) == ("parquet-of-the-second-year", 128)
+    assert lease["at_time"] == "2023-11-14T22:13:20.000000003Z"
 
 
 def test_a_golden_checkpoint_gives_its_values(run) -> None:

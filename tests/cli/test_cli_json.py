@@ -12,7 +12,7 @@ import quiver
 from quiver.disk import LocalDisk
 
 PAGE = Path(quiver.__file__).parent / "cli" / "JSON.md"
-GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def sections() -> dict[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quiver.acks.format import FRAME_SIZE, Floor
+from quiver.acks.format import FRAME_SIZE
+from quiver.acks.records import Floor
 from quiver.acks.replay import read_log
 from quiver.config import Config
 from quiver.payload import EncodedBundle, Payload

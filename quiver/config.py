@@ -93,10 +93,16 @@ class SegmentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberConfig:
-    """How soon a bundle that was nacked is offered again: doubling from first to max."""
+    """How soon a bundle that was nacked is offered again: doubling from first to max.
+
+    Up to a fifth is taken off each delay, so that what failed together does not come again
+    together. ``max_attempts``: after so many failed deliveries a bundle is given up: it is set
+    aside as a dead letter and never delivered to that subscriber again. 0 never gives up.
+    """
 
     retry_first: int = field(default=SECOND, metadata=_DURATION)
     retry_max: int = field(default=30 * SECOND, metadata=_DURATION)
+    max_attempts: int = field(default=0, metadata=_COUNT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

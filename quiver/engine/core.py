@@ -22,11 +22,12 @@ from quiver.config import Config
 from quiver.disk import Disk, Lock
 from quiver.engine.ahead import Preparation
 from quiver.engine.listeners import Listeners
+from quiver.engine.readers import Readers
 from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
 from quiver.retention import SegmentUse, Usage
-from quiver.segment import Catalog, OpenSegment, SegmentInfo, SegmentReader
+from quiver.segment import Catalog, OpenSegment, SegmentInfo
 from quiver.subscriber import Claim, Registry
 from quiver.wal import Log, Place
 
@@ -142,10 +143,14 @@ class Core:
     report: RecoveryReport = field(default_factory=RecoveryReport)
     lock: threading.RLock = field(default_factory=threading.RLock)
     changed: threading.Condition = field(init=False)
+    change_count: int = 0
+    """How often ``changed`` was told of something."""
     listeners: Listeners = field(default_factory=Listeners)
-    readers: dict[int, SegmentReader] = field(default_factory=dict)
+    readers: Readers = field(init=False)
     damaged_segments: set[int] = field(default_factory=set)
     missing_segments: set[int] = field(default_factory=set)
+    unread_counts: dict[int, int] = field(default_factory=dict)
+    """How often in a row the disk refused to let a segment be read."""
     forgotten: deque[Claim] = field(default_factory=deque)
     """Claims whose handles were collected without an outcome; a deque needs no lock."""
     where_in_log: Callable[[Place], tuple[str, Place]] = field(init=False)
@@ -161,10 +166,12 @@ class Core:
     def __post_init__(self) -> None:
         """Tie the conditions that others sleep on to the lock."""
         self.changed = threading.Condition(self.lock)
+        self.readers = Readers(self.disk, self.config.limits)
         self.written = threading.Condition(self.lock)
 
     def announce(self) -> None:
         """Wake whoever waits for a bundle, for durability, or for the end of the store."""
+        self.change_count += 1
         self.changed.notify_all()
         self.listeners.call()
 
@@ -228,12 +235,13 @@ class Core:
 
     def usage(self) -> Usage:
         """Count what this core takes on the disk."""
+        claimed = self.registry.claimed_segments()
         segments = tuple(
             SegmentUse(
                 info.segment_seq,
                 info.file_bytes,
                 finished=self.registry.finished(info.segment_seq),
-                claimed=self.registry.claimed(info.segment_seq),
+                claimed=info.segment_seq in claimed,
             )
             for info in self.catalog
         )

@@ -92,9 +92,7 @@ def _finalize_to_close(core: Core) -> None:
 
 def let_go(core: Core) -> None:
     """Close what is open, as it is."""
-    for reader in core.readers.values():
-        reader.close()
-    core.readers.clear()
+    core.readers.close()
     core.acks.close()
     core.log.close()
 

@@ -6,12 +6,15 @@ from quiver.acks import (
     Ack,
     AckLog,
     Checkpoint,
+    DeadLetter,
     Dropped,
     Floor,
     Nack,
     NackState,
+    Pause,
     Record,
     Register,
+    Rename,
     SegmentState,
     SubscriberState,
     Unregister,
@@ -25,7 +28,7 @@ from quiver.segment import Catalog
 from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
 from quiver.wal import ACTIVE_NAME
 
-__all__ = ["checkpoint", "open_outcomes", "restore_registry"]
+__all__ = ["apply", "checkpoint", "open_outcomes", "restore_registry"]
 
 
 def open_outcomes(
@@ -56,7 +59,7 @@ def restore_registry(replay: AckReplay, catalog: Catalog) -> Registry:
     registry.restore([_snapshot(state) for state in start.subscribers], segments)
     for record in replay.records:
         if not isinstance(record, Floor):
-            _apply(registry, record)
+            apply(registry, record)
     return registry
 
 
@@ -75,7 +78,9 @@ def _missing(disk: Disk, folder: str, *, has_segments: bool) -> DamagedEntry | N
 def _above(floor: Floor, replay: AckReplay) -> Floor:
     """Raise the floor above every segment that an outcome speaks of, whether it is there or not."""
     seen = [
-        record.segment_seq for record in replay.records if isinstance(record, (Ack, Dropped, Nack))
+        record.segment_seq
+        for record in replay.records
+        if isinstance(record, (Ack, DeadLetter, Dropped, Nack))
     ]
     if replay.checkpoint is not None:
         for state in replay.checkpoint.subscribers:
@@ -84,26 +89,36 @@ def _above(floor: Floor, replay: AckReplay) -> Floor:
     return Floor(max(floor.next_segment_seq, max(seen, default=-1) + 1), floor.next_wal_seq)
 
 
-def _apply(registry: Registry, record: Record) -> None:
+def apply(registry: Registry, record: Record) -> None:
     """Apply one record. What it speaks of may be gone meanwhile; then nothing happens."""
-    if isinstance(record, Register):
-        registry.replay_register(
-            record.subscriber_id, record.name, start_segment_seq=record.start_segment_seq
-        )
-    elif isinstance(record, Unregister):
-        registry.replay_unregister(record.subscriber_id)
-    elif isinstance(record, Nack):
-        nack = NackSnapshot(
-            record.segment_seq, record.bundle_index, record.attempt, record.not_before_ns
-        )
-        registry.replay_nack(record.subscriber_id, nack)
-    elif isinstance(record, (Ack, Dropped)):
+    if isinstance(record, (Ack, Dropped, DeadLetter)):
         registry.replay_resolved(
             record.subscriber_id,
             record.segment_seq,
             record.bundle_first,
             count=record.bundle_count,
+            is_dead=isinstance(record, DeadLetter),
         )
+    elif isinstance(record, Nack):
+        nack = NackSnapshot(
+            record.segment_seq, record.bundle_index, record.attempt, record.not_before_ns
+        )
+        registry.replay_nack(record.subscriber_id, nack)
+    elif isinstance(record, Register):
+        registry.replay_register(
+            record.subscriber_id,
+            record.name,
+            start_segment_seq=record.start_segment_seq,
+            start_bundle_index=record.start_bundle_index,
+        )
+    elif isinstance(record, Unregister):
+        registry.replay_unregister(record.subscriber_id)
+    elif isinstance(record, Rename):
+        registry.replay_rename(record.subscriber_id, record.name)
+    elif isinstance(record, Pause):
+        registry.replay_paused(record.subscriber_id, paused=record.paused)
+    if isinstance(record, (Ack, Nack, DeadLetter, Register)):
+        registry.replay_seen(record.subscriber_id, record.at_ns)
 
 
 def checkpoint(core: Core) -> None:

@@ -55,7 +55,7 @@ def _used_bytes(core: Core) -> int:
 
 def evict(core: Core) -> int:
     """Delete every segment that all subscribers have finished; give how many."""
-    done = [info.segment_seq for info in core.catalog if core.registry.finished(info.segment_seq)]
+    done = core.registry.finished_segments()
     delete_segments(core, done)
     core.metrics.add("quiver.retention.evicted_segments", len(done))
     return len(done)
@@ -92,7 +92,7 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
     _raise_floor(core)
     sync_acks(core)
     for segment_seq in segment_seqs:
-        core.readers.pop(segment_seq, None)
+        core.readers.forget(segment_seq)
         remove(core.disk, core.catalog.get(segment_seq).path)
         core.catalog.remove(segment_seq)
         core.registry.remove_segment(segment_seq)

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Any, Literal, Self, overload
 
 from quiver.config import Durability
-from quiver.engine import delivery, ingest, maintenance, sealed
+from quiver.engine import ingest, maintenance, sealed
 from quiver.engine.commit import GroupCommit, Ticket, settling
 from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.receipt import Receipt
 from quiver.engine.scribe import Scribe
-from quiver.engine.subscription import Subscription
+from quiver.engine.subscriber_desk import SubscriberDesk
 from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
 from quiver.errors import ClosedError
@@ -45,7 +45,7 @@ class StoreInfo:
     acks_bytes: int
 
 
-class Store:
+class Store(SubscriberDesk):
     """An open store. Made by ``quiver.open``; safe to use from several threads of one process.
 
     Use it as a context manager: leaving the block finalizes what is open and lets go of the lock.
@@ -205,27 +205,6 @@ class Store:
         with self._core.lock:
             self.check_usable()  # Somebody may have closed it while this waited for the lock.
             return sealed.finalize(self._core)
-
-    # subscribe ---------------------------------------------------------------------------------
-
-    def subscribe(self, name: str) -> Subscription:
-        """Take bundles as the subscriber ``name``, which is registered durably if it is new.
-
-        A new subscriber starts with everything that is still there; from then on nothing is
-        deleted before it has acked it. Names: letters, digits, dot, dash, underscore; up to 128.
-        """
-        self.check_usable()
-        with self._core.lock:
-            self.check_usable()
-            delivery.register(self._core, name)
-        return Subscription(self, self._core, name)
-
-    def unsubscribe(self, name: str) -> None:
-        """Forget a subscriber for good; segments that only it still needed become free to go."""
-        self.check_usable()
-        with self._core.lock:
-            self.check_usable()
-            delivery.unregister(self._core, name)
 
     # maintain ----------------------------------------------------------------------------------
 

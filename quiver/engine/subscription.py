@@ -1,29 +1,26 @@
-"""One subscriber's view of a store: the next bundle, now or when there is one."""
+"""One subscriber's view of a store: the next bundles, now or when there are some."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from quiver.bundle import RecordBundle
 from quiver.engine import delivery
 from quiver.engine.core import Core
+from quiver.engine.delivery import Found
+from quiver.engine.given import Given
 from quiver.engine.listeners import Listener
-from quiver.errors import ClosedError
-from quiver.segment import BundleEntry
-from quiver.subscriber import BundleHandle, Claim
+from quiver.engine.wanted import Wanted, skipped_runs
+from quiver.errors import ClosedError, DamageError, InputError, StorageError
+from quiver.subscriber import BundleHandle, BundleRun, Claim
 from quiver.units import SECOND, parse_duration
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from quiver.engine.store import Store
+    from quiver.engine.subscriber_desk import SubscriberDesk
 
 __all__ = ["Found", "Look", "Subscription"]
-
-Found: TypeAlias = tuple[Claim, BundleEntry, RecordBundle]
-"""A bundle that was claimed and read, on its way to whoever asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +35,19 @@ class Look:
 
 
 class Subscription:
-    """Bundles for one named subscriber, oldest first; each is claimed until it is resolved.
+    """Bundles for one named subscriber; each is claimed until it is resolved.
 
     Several threads may take from one subscription; a bundle goes to one of them. The position is
     the subscriber's, kept in the store: a new subscription under the same name goes on from there.
     """
 
-    def __init__(self, store: Store, core: Core, name: str) -> None:
+    def __init__(self, store: SubscriberDesk, core: Core, name: str, *, wanted: Wanted) -> None:
         self.name = name
         self._store = store
         self._core = core
+        self._wanted = wanted
+        self._ahead: deque[Found] = deque()
+        self._looked_through: set[int] = set()
         self._closed = False
 
     def poll(self) -> BundleHandle | None:
@@ -55,23 +55,47 @@ class Subscription:
         found = self.claim()
         return None if found is None else self.hand_out(found)
 
+    def poll_run(self, limit: int = 1000) -> BundleRun | None:
+        """Claim up to ``limit`` bundles of one segment in a row, to be resolved together.
+
+        A bundle that was nacked before comes alone. None if nothing is ready; never waits.
+        """
+        _check_limit(limit)
+        found = self.claim(limit=limit)
+        return None if found is None else self._hand_out_run(found)
+
     def next(self, timeout: float | str | None = None) -> BundleHandle | None:
         """Claim the next bundle, waiting until there is one; None if the timeout passes first.
 
         ``timeout`` is seconds or a duration such as ``"250ms"``; without one this waits until the
         store is closed, which gives None.
         """
+        found = self._wait(timeout, limit=1)
+        return None if found is None else self.hand_out(found)
+
+    def next_run(
+        self, limit: int = 1000, *, timeout: float | str | None = None
+    ) -> BundleRun | None:
+        """Claim up to ``limit`` bundles in a row, waiting as ``next`` does."""
+        _check_limit(limit)
+        found = self._wait(timeout, limit=limit)
+        return None if found is None else self._hand_out_run(found)
+
+    def _wait(self, timeout: float | str | None, *, limit: int) -> Found | None:
         if not self._store.closed:
             self._store.check_usable()  # Also because a forked child may find the lock taken.
         limit_ns = self.limit_ns(timeout)
-        with self._core.lock:
-            while True:
-                look = self.look(limit_ns)
-                if look.found is not None:
-                    return self.hand_out(look.found)
-                if look.is_over:
-                    return None
-                self._core.changed.wait(None if look.rest_ns is None else look.rest_ns / SECOND)
+        core = self._core
+        while True:
+            with core.lock:
+                seen = core.change_count
+            look = self.look(limit_ns, limit=limit)
+            if look.found is not None or look.is_over:
+                return look.found
+            with core.lock:
+                # What changed since the look began may be what it missed.
+                if core.change_count == seen:
+                    core.changed.wait(None if look.rest_ns is None else look.rest_ns / SECOND)
 
     def limit_ns(self, timeout: float | str | None) -> int | None:
         """Give the moment, on the monotonic clock, at which a timeout that begins now is over."""
@@ -79,54 +103,139 @@ class Subscription:
             return None
         return self._core.clock.monotonic_ns() + parse_duration(timeout, key="timeout")
 
-    def look(self, limit_ns: int | None, listener: Listener | None = None) -> Look:
+    def look(
+        self, limit_ns: int | None, listener: Listener | None = None, *, limit: int = 1
+    ) -> Look:
         """Claim the next bundle, or say how long to wait for one.
 
         If there is none yet, ``listener`` is called at each change from now on, until it is taken
         out with ``forget``; no change gets lost between the look and the waiting.
         """
         core = self._core
-        with core.lock:
-            if self._closed or self._store.closed:
+        if listener is not None:
+            core.listeners.add(listener)
+        try:
+            found = None if self._is_over else self.claim(limit=limit)
+        except BaseException as error:
+            self._without(listener, Look())
+            if isinstance(error, ClosedError) and self._is_over:
                 return Look(is_over=True)
-            found = self.claim()
-            if found is not None:
-                return Look(found)
+            raise
+        if found is not None:
+            return self._without(listener, Look(found))
+        with core.lock:
+            if self._is_over:
+                return self._without(listener, Look(is_over=True))
+            core.check()
             rest_ns = None if limit_ns is None else limit_ns - core.clock.monotonic_ns()
             if rest_ns is not None and rest_ns <= 0:
-                return Look(is_over=True)
+                return self._without(listener, Look(is_over=True))
             retry_at = core.registry.next_retry_ns(self.name)
             if retry_at is not None:
                 until = max(retry_at - core.clock.wall_ns(), 0)
                 rest_ns = until if rest_ns is None else min(rest_ns, until)
-            if listener is not None:
-                core.listeners.add(listener)
             return Look(rest_ns=rest_ns)
+
+    def _without(self, listener: Listener | None, look: Look) -> Look:
+        if listener is not None:
+            self._core.listeners.discard(listener)
+        return look
+
+    @property
+    def _is_over(self) -> bool:
+        return self._closed or self._store.closed
 
     def forget(self, listener: Listener) -> None:
         """Take a listener of ``look`` out; from any thread, without waiting."""
         self._core.listeners.discard(listener)
 
-    def claim(self) -> Found | None:
-        """Claim the next bundle if one is ready, without a handle that could get lost."""
+    def claim(self, *, limit: int = 1) -> Found | None:
+        """Claim what comes next if anything is ready, without a handle that could get lost."""
         self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
-            if self._closed:
-                raise ClosedError(f"the subscription {self.name!r} is closed")
-            return delivery.next_claim(self._core, self.name)
+        while True:
+            with self._core.lock:
+                self._check_open()
+                if self._ahead and limit == 1:
+                    return self._ahead.popleft()
+                claim = self._claim(limit if limit > 1 else max(1, self._wanted.prefetch))
+            if claim is None:
+                return None
+            found = self._read(claim)
+            if found is not None:
+                return found if claim.count <= limit else self._keep_ahead(found)
+
+    def _claim(self, limit: int) -> Claim | None:
+        self._give_back_ahead()  # A run is asked for: it begins with what was claimed ahead of it.
+        return delivery.claim(self._core, self.name, order=self._wanted.order, limit=limit)
+
+    def _read(self, claim: Claim) -> Found | None:
+        """Read what was claimed, without the lock; None if it is not to be handed out."""
+        core = self._core
+        try:
+            if self._wanted.slots is not None and self._skip(claim):
+                return None
+            return delivery.read(core, claim, slots=self._wanted.slots)
+        except (DamageError, StorageError) as error:
+            with core.lock:
+                core.check_open()
+                delivery.set_aside(core, claim, error)
+            return None
+        except BaseException:
+            with core.lock:
+                core.registry.release(claim)
+            raise
+
+    def _skip(self, claim: Claim) -> bool:
+        """Resolve what of a segment has none of the wanted slots, when the segment is new.
+
+        Says whether anything was; the claim is given back then.
+        """
+        core, seq, slots = self._core, claim.segment_seq, self._wanted.slots
+        if slots is None or seq in self._looked_through:
+            return False
+        runs = skipped_runs(delivery.open_claimed(core, claim).reader, slots)
+        with core.lock:
+            self._check_open()
+            self._looked_through = {s for s in self._looked_through if s in core.catalog} | {seq}
+            if not runs:
+                return False
+            core.registry.release(claim)
+            delivery.skip(core, self.name, seq, runs=runs)
+        return True
+
+    def _keep_ahead(self, found: Found) -> Found:
+        """Take a run that was claimed ahead apart: the first bundle now, the others later."""
+        core = self._core
+        with core.lock:
+            claims = core.registry.split(found.claim)
+            read = [delivery.pick(core, found, claim) for claim in claims]
+            self._ahead.extend(read[1:])
+            return read[0]
+
+    def _give_back_ahead(self) -> None:
+        while self._ahead:
+            self._core.registry.release(self._ahead.pop().claim)
 
     def hand_out(self, found: Found) -> BundleHandle:
         """Make the handle of a bundle that was claimed."""
-        claim, entry, bundle = found
         return BundleHandle(
-            claim,
-            _Delivery(self._store, self._core, bundle),
+            found.claim,
+            Given(self._store, self._core, found, slots=self._wanted.slots),
             subscriber=self.name,
-            slots=tuple(bundle),
+            slots=tuple(found.bundle),
             core=self._core.number,
-            wal_seq=entry.wal_seq,
-            ingestion_ns=entry.ingestion_ns,
+            wal_seq=found.entry.wal_seq,
+            ingestion_ns=found.entry.ingestion_ns,
+        )
+
+    def _hand_out_run(self, found: Found) -> BundleRun:
+        table, slots = self._core.manifest.slots, self._wanted.slots
+        return BundleRun(
+            found.claim,
+            Given(self._store, self._core, found, slots=slots),
+            subscriber=self.name,
+            slots=tuple(slot.name for slot in table if slots is None or slot.slot_id in slots),
+            core=self._core.number,
         )
 
     def give_back_if_any(self, found: Found | None) -> None:
@@ -134,7 +243,7 @@ class Subscription:
         if found is None:
             return
         with self._core.lock:
-            delivery.defer(self._core, found[0])
+            delivery.defer(self._core, found.claim)
 
     def __iter__(self) -> Iterator[BundleHandle]:
         """Go through bundles as they come, until the store or this subscription is closed."""
@@ -146,41 +255,19 @@ class Subscription:
         self._closed = True
         if not self._store.inherited:
             with self._core.lock:
+                self._give_back_ahead()
                 self._core.announce()
+
+    def _check_open(self) -> None:
+        self._core.check_open()
+        if self._closed:
+            raise ClosedError(f"the subscription {self.name!r} is closed")
 
     def __repr__(self) -> str:
         """Name the subscriber."""
         return f"Subscription({self.name!r})"
 
 
-class _Delivery:
-    """What a handle asks of the store. The bundle was read, and so checked, when it was claimed."""
-
-    def __init__(self, store: Store, core: Core, bundle: RecordBundle) -> None:
-        self._store = store
-        self._core = core
-        self._bundle = bundle
-
-    def read(self, claim: Claim, slot: str) -> pa.RecordBatch:  # noqa: ARG002
-        return self._bundle[slot]
-
-    def ack(self, claim: Claim) -> None:
-        self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
-            delivery.ack(self._core, claim)
-
-    def nack(self, claim: Claim, *, retry_after_ns: int | None, reason: str) -> None:
-        self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
-            delivery.nack(self._core, claim, retry_after_ns, reason=reason)
-
-    def defer(self, claim: Claim) -> None:
-        self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
-            delivery.defer(self._core, claim)
-
-    def defer_later(self, claim: Claim) -> None:
-        self._core.forgotten.append(claim)
+def _check_limit(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InputError(f"limit: {limit!r} is no number of bundles")

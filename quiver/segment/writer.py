@@ -36,9 +36,11 @@ def write_segment(
     config: SegmentConfig = _DEFAULT_CONFIG,
     trusted: bool = False,
     builder: SegmentBuilder | None = None,
+    name: str | None = None,
 ) -> SegmentInfo:
     """Write bundles as the segment file of ``label`` in ``folder``, read-only from the start.
 
+    ``name`` is for a file that does not stand among the segments of a store.
     ``lost`` names slots of bundles, by their index, that damage took before: see ``Description``.
     ``config`` says how: its ``compression`` and ``dictionary_cardinality``. Payloads are
     ``trusted`` if this process encoded or checked them; others are validated first. ``builder`` has
@@ -56,7 +58,7 @@ def write_segment(
     if len(built) > STREAMS_MAX:
         raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {len(built):,}")
     contents = Contents(bundles, built, label, lost or {}, config)
-    path = posixpath.join(folder, segment_name(label.segment_seq))
+    path = posixpath.join(folder, name or segment_name(label.segment_seq))
     parts = _Parts(contents)
     size = write_new(disk, path, parts, mode=SEALED_MODE)
     return describe(disk, path, parts.footer, file_bytes=size)

@@ -13,7 +13,7 @@
 =============== ============================================================
 """
 
-from quiver.subscriber.handle import BundleHandle, Delivery
+from quiver.subscriber.handle import BundleHandle, BundleRun, Delivery, Handle
 from quiver.subscriber.member import Claim, Member
 from quiver.subscriber.order import Order, Ranked, newest, oldest
 from quiver.subscriber.progress import Progress
@@ -24,8 +24,10 @@ from quiver.subscriber.snapshot import NackSnapshot, SegmentSnapshot, Subscriber
 __all__ = [
     "SUBSCRIBERS_MAX",
     "BundleHandle",
+    "BundleRun",
     "Claim",
     "Delivery",
+    "Handle",
     "Member",
     "NackSnapshot",
     "Order",

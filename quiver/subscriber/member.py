@@ -71,7 +71,7 @@ class Member:
     def claim(self, now_ns: int, order: Order, limit: int) -> Claim | None:
         """Claim what comes next, up to ``limit`` bundles in a row."""
         run = None if self.paused else self.offers.take(now_ns, order=order, limit=limit)
-        return None if run is None else self._claim(run)
+        return None if run is None else self._note(run)
 
     def claim_at(self, bundle: Bundle) -> Claim:
         """Claim one bundle, even if it waits; SubscriberError if it is resolved or claimed."""
@@ -79,7 +79,7 @@ class Member:
         if resolved or not self.offers.take_at(bundle):
             state = "resolved" if resolved else "claimed"
             raise SubscriberError(f"bundle {bundle[1]} of segment {bundle[0]} is {state}")
-        return self._claim((*bundle, 1))
+        return self._note((*bundle, 1))
 
     def holds(self, claim: Claim) -> bool:
         """Whether a claim still stands; SubscriberError if it was given back or resolved.
@@ -110,6 +110,19 @@ class Member:
         """Offer an open bundle from a wall time on, as one of which an attempt failed."""
         self.nacks[bundle] = attempt, not_before_ns
         self.offers.wait(bundle, not_before_ns)
+
+    def narrow(self, claim: Claim, count: int) -> Claim:
+        """Keep the first ``count`` bundles of a claim that stands, and offer the rest again."""
+        del self.claims[claim.token]
+        first, rest = claim.bundle_index + count, claim.count - count
+        self.offers.give_back((claim.segment_seq, first, rest))
+        return self._note((claim.segment_seq, claim.bundle_index, count))
+
+    def split(self, claim: Claim) -> list[Claim]:
+        """Make a claim that stands one of each of its bundles."""
+        del self.claims[claim.token]
+        segment_seq, first, count = claim.run
+        return [self._note((segment_seq, index, 1)) for index in range(first, first + count)]
 
     def settle(self, claim: Claim) -> int:
         """Resolve the bundles of a claim that stands; give how many that are."""
@@ -156,7 +169,7 @@ class Member:
                 if low < high:
                     self.offers.give_back((segment_seq, low, high - low))
 
-    def _claim(self, run: Run) -> Claim:
+    def _note(self, run: Run) -> Claim:
         failed, _ = self.nacks.get(run[:2], (0, 0))
         segment_seq, first, count = run
         token = self._next_token

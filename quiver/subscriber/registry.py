@@ -185,6 +185,14 @@ class Registry:
         """
         return self._held(claim) is not None
 
+    def narrow(self, claim: Claim, count: int) -> Claim:
+        """Keep the first ``count`` bundles of a claim that stands, and offer the rest again."""
+        return self._members[self._names[claim.subscriber_id]].narrow(claim, count)
+
+    def split(self, claim: Claim) -> list[Claim]:
+        """Make a claim that stands one of each of its bundles."""
+        return self._members[self._names[claim.subscriber_id]].split(claim)
+
     def settle(self, claim: Claim) -> int:
         """Resolve the bundles of a claim; gives how many, which is 0 if the claim was overtaken."""
         held = self._held(claim)
@@ -194,12 +202,9 @@ class Registry:
         self._note_finished(held, claim.segment_seq)
         return newly
 
-    def give_up(self, claim: Claim) -> int:
-        """Resolve the bundles of a claim as dead letters, which are counted; gives how many."""
-        newly = self.settle(claim)
-        if newly:
-            self._members[self._names[claim.subscriber_id]].dead_letter_count += newly
-        return newly
+    def count_dead_letters(self, claim: Claim) -> None:
+        """Count the bundles of a claim among those that its subscriber gave up."""
+        self._members[self._names[claim.subscriber_id]].dead_letter_count += claim.count
 
     def resolve(self, name: str, segment_seq: int, first: int, *, count: int = 1) -> int:
         """Resolve bundles ``[first, first + count)``, claimed or not; give how many were open.

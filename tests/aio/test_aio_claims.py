@@ -16,7 +16,7 @@ from store_kit import SLOTS, bundle, numbers
 import quiver
 from quiver.aio import AsyncStore, AsyncSubscription
 from quiver.aio.call import Call
-from quiver.engine import delivery
+from quiver.engine import delivery, lifecycle
 from quiver.testing import ManualClock
 
 
@@ -26,16 +26,17 @@ class Held:
     def __init__(self, patch: pytest.MonkeyPatch, name: str) -> None:
         loop = asyncio.get_running_loop()
         self.began, self._go_on = asyncio.Event(), threading.Event()
-        honest = getattr(delivery, name)
+        module = lifecycle if name == "register" else delivery
+        honest = getattr(module, name)
 
-        def act(*args: Any) -> Any:
-            done = honest(*args)
+        def act(*args: Any, **options: Any) -> Any:
+            done = honest(*args, **options)
             loop.call_soon_threadsafe(self.began.set)
             assert self._go_on.wait(PATIENCE)
             return done
 
-        patch.setattr(delivery, name, act)
-        self._undo = lambda: patch.setattr(delivery, name, honest)
+        patch.setattr(module, name, act)
+        self._undo = lambda: patch.setattr(module, name, honest)
 
     def let_go(self) -> None:
         self._undo()
@@ -94,7 +95,7 @@ def test_cancelled_in_the_middle_of_the_claim_gives_it_back(
     async def main() -> None:
         async with open_async(disk, clock=ManualClock()) as store:
             subscription = await fill(store, 0, 1)
-            held = Held(monkeypatch, "next_claim")
+            held = Held(monkeypatch, "claim")
             task = asyncio.create_task(take(subscription, how))
             await held.began.wait()
             task.cancel()
@@ -163,7 +164,7 @@ def test_a_loop_that_is_closed_in_the_middle_of_a_claim_loses_nothing(
 
         async def begin() -> tuple[Held, asyncio.Task[Any]]:
             subscription = await AsyncStore(store).subscribe("reader")
-            held = Held(monkeypatch, "next_claim")
+            held = Held(monkeypatch, "claim")
             task = asyncio.create_task(subscription.next())
             await held.began.wait()
             return held, task

@@ -13,6 +13,7 @@ OPENING: Final = "quiver.acks.opening"
 FORMAT: Final = "quiver.acks.format"
 OUTCOMES: Final = "quiver.engine.outcomes"
 REGISTRY: Final = "quiver.subscriber.registry"
+MEMBER: Final = "quiver.subscriber.member"
 
 DEFECTS: Final = (
     Defect(
@@ -144,15 +145,15 @@ DEFECTS: Final = (
     ),
     Defect(
         "the checkpoint leaves out what was acked above the floor",
-        REGISTRY,
-        "        if seq >= progress.floor\n",
-        "        if seq > progress.floor\n",
+        MEMBER,
+        "                for seq in progress.begun_segments()\n",
+        "                for seq in progress.begun_segments()[1:]\n",
     ),
     Defect(
         "the checkpoint's floor is one too high",
-        REGISTRY,
-        "        progress.floor,\n        tuple(segment",
-        "        progress.floor + 1,\n        tuple(segment",
+        MEMBER,
+        "            progress.floor,\n",
+        "            progress.floor + 1,\n",
     ),
     Defect(
         "the checkpoint knows no numbers that are used up",
@@ -169,26 +170,25 @@ DEFECTS: Final = (
     Defect(
         "an ack is written as two",
         "quiver.engine.delivery",
-        "[Ack(claim.subscriber_id, seq, index, 1, core.clock.wall_ns())]",
-        "[Ack(claim.subscriber_id, seq, index, 2, core.clock.wall_ns())]",
+        "[Ack(claim.subscriber_id, *claim.run, now)]",
+        "[Ack(claim.subscriber_id, *claim.run[:2], claim.count + 1, now)]",
     ),
     Defect(
         "a nack is replayed as an ack",
         REGISTRY,
-        "            subscriber.offers.wait(bundle, nack.not_before_ns)\n",
-        "            subscriber.progress.resolve(*bundle)\n",
+        "            member.hold_back(bundle, nack.attempt, nack.not_before_ns)\n",
+        "            member.progress.resolve(*bundle)\n",
     ),
     Defect(
         "a new subscriber is not synced",
-        "quiver.engine.delivery",
-        "            _write(core, [Register(subscriber_id, name, core.clock.wall_ns())] * 2)\n"
-        "            sync_acks(core)\n",
-        "            _write(core, [Register(subscriber_id, name, core.clock.wall_ns())] * 2)\n",
+        "quiver.engine.lifecycle",
+        "    write(core, [Register(subscriber_id, name, now, *position)] * 2)\n    sync_acks(core)\n",
+        "    write(core, [Register(subscriber_id, name, now, *position)] * 2)\n",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(
         "a subscriber who left is not synced",
-        "quiver.engine.delivery",
+        "quiver.engine.lifecycle",
         "Unregister(core.registry.ids[name], core.clock.wall_ns())])\n        sync_acks(core)\n",
         "Unregister(core.registry.ids[name], core.clock.wall_ns())])\n",
         lost="write core_0/acks/ack.log ",
@@ -210,13 +210,14 @@ DEFECTS: Final = (
     Defect(
         "a segment with one open bundle counts as finished",
         REGISTRY,
-        "not any(s.progress.outstanding(segment_seq) for",
-        "not any(s.progress.outstanding(segment_seq) > 1 for",
+        "        if not member.progress.outstanding(segment_seq):\n",
+        "        if member.progress.outstanding(segment_seq) == 1:\n",
     ),
     Defect(
         "a segment that one subscriber has finished counts as finished",
         REGISTRY,
-        "not any(s.progress.outstanding(segment_seq) for",
-        "not all(s.progress.outstanding(segment_seq) for",
+        "        self._needed[segment_seq] -= 1\n        if not self._needed[segment_seq]:\n"
+        "            del self._needed[segment_seq]\n",
+        "        self._needed.pop(segment_seq, None)\n",
     ),
 )

@@ -1,0 +1,93 @@
+"""What a handle asks of the store. All of it was read, and so checked, when it was claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from quiver.bundle import RecordBundle
+from quiver.engine import delivery
+from quiver.engine.core import Core
+from quiver.engine.delivery import Found
+from quiver.errors import InputError
+from quiver.schemas import same_schema
+from quiver.subscriber import Claim, Delivery
+
+if TYPE_CHECKING:
+    from quiver.engine.subscriber_desk import SubscriberDesk
+
+__all__ = ["Given"]
+
+
+class Given(Delivery):
+    """The data of one handle, and its way back to the store."""
+
+    def __init__(
+        self, store: SubscriberDesk, core: Core, found: Found, *, slots: Collection[int] | None
+    ) -> None:
+        self._store = store
+        self._core = core
+        self._found = found
+        self._slots = slots
+
+    def read(self, claim: Claim, slot: str) -> pa.RecordBatch:  # noqa: ARG002
+        """Give the batch of one slot of the bundle."""
+        return self._found.bundle[slot]
+
+    def read_run(self, claim: Claim, slot: str) -> pa.Table:
+        """Join what the bundles have in one slot; what is in one stream is not copied."""
+        slot_id = self._core.manifest.slots[slot].slot_id
+        parts = list(self._found.opened.tables(claim.bundle_index, claim.count, slot_id))
+        if not parts:
+            return pa.table({})
+        schema = parts[0].schema
+        if not all(same_schema(part.schema, schema) for part in parts):
+            raise InputError(
+                f"the schema of slot {slot!r} changes within these bundles",
+                hint="go through them one by one, or scan() for one schema of all",
+            )
+        if len(parts) == 1 and isinstance(parts[0], pa.Table):
+            return parts[0]
+        tables = [p if isinstance(p, pa.Table) else pa.Table.from_batches([p]) for p in parts]
+        return pa.concat_tables(tables)
+
+    def read_each(self, claim: Claim) -> Iterator[Mapping[str, pa.RecordBatch]]:
+        """Go through the bundles."""
+        table, opened = self._core.manifest.slots, self._found.opened
+        for index in range(claim.bundle_index, claim.bundle_index + claim.count):
+            batches = opened.bundle(index, self._slots)
+            yield RecordBundle({table[slot_id].name: batch for slot_id, batch in batches.items()})
+
+    def ack(self, claim: Claim) -> None:
+        """Resolve the bundles."""
+        self._store.check_usable()
+        with self._core.lock:
+            self._core.check_open()
+            delivery.ack(self._core, claim)
+
+    def nack(self, claim: Claim, *, retry_after_ns: int | None, reason: str) -> None:
+        """Have them offered again later."""
+        self._store.check_usable()
+        with self._core.lock:
+            self._core.check_open()
+            delivery.nack(self._core, claim, retry_after_ns, reason=reason)
+
+    def reject(self, claim: Claim, *, reason: str) -> None:
+        """Have them set aside."""
+        self._store.check_usable()
+        with self._core.lock:
+            self._core.check_open()
+            delivery.reject(self._core, claim, reason=reason)
+
+    def defer(self, claim: Claim) -> None:
+        """Have them offered again."""
+        self._store.check_usable()
+        with self._core.lock:
+            self._core.check_open()
+            delivery.defer(self._core, claim)
+
+    def defer_later(self, claim: Claim) -> None:
+        """Note that they are to be deferred."""
+        self._core.forgotten.append(claim)

@@ -1,0 +1,169 @@
+"""Subscribers come, pause, move and go; each step is durable before anybody is told.
+
+A register is written twice: whom a log forgets nobody waits for, and one damaged frame must not be
+enough for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quiver.acks import Pause, Register, Rename, Unregister
+from quiver.engine.core import Core
+from quiver.engine.delivery import write
+from quiver.engine.sealed import finalize
+from quiver.engine.space import sync_acks
+from quiver.engine.start import Position, Start, find_start, parse_start
+from quiver.errors import SubscriberError
+from quiver.subscriber import check_name
+
+__all__ = ["Lag", "lag_of", "pause", "register", "rename", "reset", "unregister"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a subscriber is behind, and what it holds; of finished segments only.
+
+    ``byte_count`` is that of the files, by the share of their bundles that is open.
+    ``pinned_bytes`` would be free to go if this subscriber were not there.
+    """
+
+    subscriber: str
+    subscriber_id: int
+    high_water_mark: int | None
+    """The newest segment such that none up to it has an open bundle; None if there is none."""
+    segment_count: int
+    bundle_count: int
+    byte_count: int
+    pinned_bytes: int
+    oldest_age_ns: int | None
+    """How long ago the oldest open bundle's segment began; None if nothing is open."""
+    claimed_count: int
+    waiting_count: int
+    """Bundles that were nacked and are not offered yet."""
+    dead_letter_count: int
+    is_paused: bool
+    last_seen_ns: int
+    """When the last outcome or the registration was written down, since 1970; 0: unknown."""
+
+
+def register(core: Core, name: str, start: Start = "earliest") -> None:
+    """Make a subscriber known, for good; one that is known stays where it is."""
+    core.check()
+    if name in core.registry.ids:
+        return
+    check_name(name)
+    position = _position(core, start)
+    if name in core.registry.ids:
+        return  # Somebody was faster while a segment was written.
+    with core.whole():
+        subscriber_id = core.registry.next_id()
+        _enter(core, subscriber_id, name, position=position)
+
+
+def reset(core: Core, name: str, start: Start = "earliest") -> None:
+    """Let a subscriber start over; what it has in hands is of no effect any more.
+
+    It gets a new id, so that nothing that was said under the old one counts.
+    """
+    core.check()
+    core.registry.member(name)
+    position = _position(core, start)
+    core.registry.member(name)
+    with core.whole():
+        _enter(core, core.registry.next_id(), name, position=position)
+        core.announce()
+
+
+def _enter(core: Core, subscriber_id: int, name: str, *, position: Position) -> None:
+    """Write a register down, then follow it."""
+    now = core.clock.wall_ns()
+    write(core, [Register(subscriber_id, name, now, *position)] * 2)
+    sync_acks(core)
+    core.registry.replay_register(
+        subscriber_id,
+        name,
+        start_segment_seq=position.segment_seq,
+        start_bundle_index=position.bundle_index,
+    )
+    core.registry.replay_seen(subscriber_id, now)
+
+
+def _position(core: Core, start: Start) -> Position:
+    """Find the start; for the latest one all that was appended becomes a segment first."""
+    wanted = parse_start(start)
+    if wanted == "latest":
+        finalize(core)
+        core.check_open()
+    next_seq = core.next_segment_seq
+    return find_start(wanted, core.catalog, core.disk, next_segment_seq=next_seq)
+
+
+def unregister(core: Core, name: str) -> None:
+    """Forget a subscriber; what only it still needed may be deleted from now on."""
+    core.check()
+    core.registry.member(name)
+    with core.whole():
+        write(core, [Unregister(core.registry.ids[name], core.clock.wall_ns())])
+        sync_acks(core)
+        core.registry.unregister(name)
+        core.announce()
+
+
+def rename(core: Core, name: str, new_name: str) -> None:
+    """Let a subscriber go on under another name; subscriptions under the old one find nobody."""
+    core.check()
+    check_name(new_name)
+    subscriber_id = _id(core, name)
+    if new_name in core.registry.ids:
+        raise SubscriberError(f"there is a subscriber {new_name!r} already")
+    with core.whole():
+        write(core, [Rename(subscriber_id, new_name, core.clock.wall_ns())] * 2)
+        sync_acks(core)
+        core.registry.rename(name, new_name)
+        core.announce()
+
+
+def pause(core: Core, name: str, *, paused: bool) -> None:
+    """Deliver nothing to a subscriber from now on, or again; what it needs is kept either way."""
+    core.check()
+    subscriber_id = _id(core, name)
+    with core.whole():
+        write(core, [Pause(subscriber_id, core.clock.wall_ns(), paused)])
+        sync_acks(core)
+        core.registry.replay_paused(subscriber_id, paused=paused)
+        core.announce()
+
+
+def _id(core: Core, name: str) -> int:
+    return core.registry.member(name).subscriber_id
+
+
+def lag_of(core: Core, name: str) -> Lag:
+    """Say how far one subscriber is; costs what its open segments are."""
+    member = core.registry.member(name)
+    progress = member.progress
+    byte_count, oldest = 0, None
+    for segment_seq in progress.open_segments:
+        info = core.catalog.get(segment_seq)
+        byte_count += info.file_bytes * progress.outstanding(segment_seq) // info.bundle_count
+        if oldest is None:
+            oldest = info.ingestion_ns_min
+    now = core.clock.wall_ns()
+    return Lag(
+        subscriber=name,
+        subscriber_id=member.subscriber_id,
+        high_water_mark=progress.high_water_mark,
+        segment_count=len(progress.open_segments),
+        bundle_count=progress.lag,
+        byte_count=byte_count,
+        pinned_bytes=sum(
+            core.catalog.get(seq).file_bytes for seq in core.registry.needed_only_by(name)
+        ),
+        oldest_age_ns=None if oldest is None else max(now - oldest, 0),
+        claimed_count=sum(claim.count for claim in member.claims.values()),
+        waiting_count=len(member.offers.waiting),
+        dead_letter_count=member.dead_letter_count,
+        is_paused=member.paused,
+        last_seen_ns=member.last_seen_ns,
+    )

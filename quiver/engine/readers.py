@@ -1,0 +1,148 @@
+"""The segments that subscribers read from, opened and with their streams in hand.
+
+A stream is read, and so checked, as a whole when the first of its bundles is claimed; each bundle
+is then a matter of picking batches. What is compressed or very large is read bundle by bundle.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from quiver.config import LimitsConfig
+from quiver.disk import Disk
+from quiver.errors import DamageError
+from quiver.segment import SegmentReader
+from quiver.segment.tables import SlotRef
+
+__all__ = ["OpenedSegment", "Readers"]
+
+_READERS_MAX: Final = 16
+_WHOLE_BYTES_MAX: Final = 1 << 27
+
+
+class OpenedSegment:
+    """One segment and the batches of its streams. Safe for several threads at once."""
+
+    def __init__(self, reader: SegmentReader) -> None:
+        """Take over a reader; nothing of its streams is read yet."""
+        self.reader = reader
+        self._tables: dict[int, pa.Table] = {}
+        self._batches: dict[int, list[pa.RecordBatch]] = {}
+        self._apart: set[int] = set()
+        self._lock = threading.Lock()
+        whole = reader.compression == "none"
+        for entry in reader.streams:
+            if not whole or entry.byte_length > _WHOLE_BYTES_MAX:
+                self._apart.add(entry.stream_id)
+
+    def bundle(self, index: int, slots: Collection[int] | None = None) -> dict[int, pa.RecordBatch]:
+        """Give the batches of a bundle by slot id, ascending; with ``slots`` only those of them.
+
+        Raises DamagedEntry if one of them is damaged, whatever else in its stream is.
+        """
+        found = {}
+        for ref in sorted(self.reader.manifest.refs(index), key=_slot_of):
+            if slots is None or ref.slot_id in slots:
+                batches = self._whole(ref.stream_id)
+                found[ref.slot_id] = (
+                    self.reader.chunk(ref.stream_id, ref.chunk_index)
+                    if batches is None
+                    else batches[ref.chunk_index]
+                )
+        return found
+
+    def tables(self, first: int, count: int, slot_id: int) -> Iterator[pa.Table | pa.RecordBatch]:
+        """Go through what bundles ``[first, first + count)`` have in a slot, in order.
+
+        What lies in one stream in a row comes as one table.
+        """
+        bundles, streams, chunks = self.reader.manifest.chunks_of(slot_id)
+        inside = (bundles >= first) & (bundles < first + count)
+        refs = list(zip(streams[inside].tolist(), chunks[inside].tolist(), strict=True))
+        at = 0
+        while at < len(refs):
+            stream_id, chunk = refs[at]
+            stop = at + 1
+            while stop < len(refs) and refs[stop] == (stream_id, chunk + stop - at):
+                stop += 1
+            yield from self._part(stream_id, chunk, stop - at)
+            at = stop
+
+    def _part(self, stream_id: int, first: int, count: int) -> Iterator[pa.Table | pa.RecordBatch]:
+        """Give chunks ``[first, first + count)`` of a stream, together if it is in hand."""
+        batches = self._whole(stream_id)
+        if batches is None:
+            yield from (self.reader.chunk(stream_id, first + n) for n in range(count))
+        elif first == 0 and count == len(batches):
+            yield self._tables[stream_id]
+        else:
+            yield from batches[first : first + count]
+
+    def _whole(self, stream_id: int) -> list[pa.RecordBatch] | None:
+        """Have all batches of a stream; None if it is to be read chunk by chunk."""
+        batches = self._batches.get(stream_id)
+        if batches is not None or stream_id in self._apart:
+            return batches
+        with self._lock:
+            if stream_id in self._batches or stream_id in self._apart:
+                return self._batches.get(stream_id)
+            try:
+                table = self.reader.table(stream_id)
+            except DamageError:  # Whoever asks for the damaged chunk is told.
+                self._apart.add(stream_id)
+                return None
+            batches = table.to_batches()
+            if len(batches) != self._chunk_count(stream_id):  # Some have no rows or no columns.
+                self._apart.add(stream_id)
+                return None
+            self._tables[stream_id] = table
+            self._batches[stream_id] = batches
+            return batches
+
+    def _chunk_count(self, stream_id: int) -> int:
+        counts = (s.chunk_count for s in self.reader.streams if s.stream_id == stream_id)
+        return next(counts)
+
+
+def _slot_of(ref: SlotRef) -> int:
+    return ref.slot_id
+
+
+class Readers:
+    """Segments that are open, a few at a time. Safe for several threads at once."""
+
+    def __init__(self, disk: Disk, limits: LimitsConfig) -> None:
+        self._disk = disk
+        self._limits = limits.for_reading()
+        self._opened: dict[int, OpenedSegment] = {}
+        self._lock = threading.Lock()
+
+    def get(self, segment_seq: int, path: str) -> OpenedSegment:
+        """Open a segment, unless it is; raises what ``SegmentReader.open`` raises."""
+        opened = self._opened.get(segment_seq)
+        if opened is not None:
+            return opened
+        reader = SegmentReader.open(self._disk, path, limits=self._limits)
+        with self._lock:
+            opened = self._opened.setdefault(segment_seq, OpenedSegment(reader))
+            while len(self._opened) > _READERS_MAX:
+                del self._opened[next(iter(self._opened))]
+        return opened
+
+    def get_if_open(self, segment_seq: int) -> OpenedSegment | None:
+        """Give a segment that is open; None if it is not."""
+        return self._opened.get(segment_seq)
+
+    def forget(self, segment_seq: int) -> None:
+        """Let go of a segment; what was read of it stays."""
+        with self._lock:
+            self._opened.pop(segment_seq, None)
+
+    def close(self) -> None:
+        """Let go of all of them."""
+        with self._lock:
+            self._opened.clear()

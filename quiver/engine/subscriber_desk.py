@@ -1,0 +1,105 @@
+"""What a store does for its subscribers: they come, pause, start over, go, and are looked at."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+
+from quiver.engine import lifecycle
+from quiver.engine.core import Core
+from quiver.engine.lifecycle import Lag
+from quiver.engine.start import Start
+from quiver.engine.subscription import Subscription
+from quiver.engine.wanted import DeliveryOrder, wanted_of
+
+__all__ = ["SubscriberDesk"]
+
+
+class SubscriberDesk(ABC):
+    """The side of a store that its subscribers see."""
+
+    _core: Core
+
+    @abstractmethod
+    def check_usable(self) -> None:
+        """Raise unless the store is open, in this process, and knows the state of its disk."""
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+
+    @property
+    @abstractmethod
+    def inherited(self) -> bool:
+        """Whether this is the copy of a store that a forked child has."""
+
+    def subscribe(
+        self,
+        name: str,
+        *,
+        start: Start = "earliest",
+        order: DeliveryOrder = "oldest",
+        slots: Collection[str] | str | None = None,
+        prefetch: int = 0,
+    ) -> Subscription:
+        """Take bundles as the subscriber ``name``, which is registered durably if it is new.
+
+        A new subscriber gets everything that is still there, or what ``start`` says: ``"latest"``
+        is what is appended from now on, a number the segment to begin with, a time (``datetime`` or
+        ISO 8601) the first bundle appended then or later. From there on nothing is deleted before
+        it has acked it. Names: letters, digits, dot, dash, underscore; up to 128.
+
+        The rest is this subscription's own. ``order``: ``"oldest"`` first; ``"newest"`` segment
+        first, then back to the older ones; or a function that ranks bundles, highest first. With
+        ``slots`` a bundle that has none of them is acked unseen, and of others only those are read.
+        ``prefetch`` bundles are claimed and read at a time.
+        """
+        self.check_usable()
+        wanted = wanted_of(self._core, order=order, slots=slots, prefetch=prefetch)
+        with self._core.lock:
+            self.check_usable()
+            lifecycle.register(self._core, name, start)
+        return Subscription(self, self._core, name, wanted=wanted)
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a subscriber for good; segments that only it still needed become free to go."""
+        self._change(lambda core: lifecycle.unregister(core, name))
+
+    def pause(self, name: str) -> None:
+        """Deliver nothing to a subscriber until ``resume``, restarts included; its data is kept."""
+        self._change(lambda core: lifecycle.pause(core, name, paused=True))
+
+    def resume(self, name: str) -> None:
+        """Deliver to a paused subscriber again."""
+        self._change(lambda core: lifecycle.pause(core, name, paused=False))
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Let a subscriber go on as ``new_name``, where it is; its subscriptions are of no use."""
+        self._change(lambda core: lifecycle.rename(core, name, new_name))
+
+    def reset(self, name: str, *, start: Start = "earliest") -> None:
+        """Let a subscriber start over at a position, as ``subscribe`` knows them.
+
+        What it has in its hands may be resolved, to no effect: it is delivered again if the new
+        position is not behind it.
+        """
+        self._change(lambda core: lifecycle.reset(core, name, start))
+
+    def lag(self, name: str) -> Lag:
+        """Say how far behind a subscriber is: segments, bundles, bytes, age, and what it pins."""
+        self.check_usable()
+        with self._core.lock:
+            return lifecycle.lag_of(self._core, name)
+
+    def lags(self) -> tuple[Lag, ...]:
+        """Say the same of every subscriber, in order of name."""
+        self.check_usable()
+        with self._core.lock:
+            return tuple(lifecycle.lag_of(self._core, n) for n in self._core.registry.names())
+
+    def _change(self, act: Callable[[Core], object]) -> None:
+        self.check_usable()
+        with self._core.lock:
+            self.check_usable()
+            act(self._core)

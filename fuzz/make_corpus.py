@@ -52,6 +52,8 @@ def wal_seeds() -> dict[str, bytes]:
 def acks_seeds() -> dict[str, bytes]:
     log = (GOLDEN / "acks" / "ack.log").read_bytes()
     state = (GOLDEN / "acks" / "checkpoint").read_bytes()
+    later_log = (GOLDEN.with_name("v2") / "acks" / "ack.log").read_bytes()
+    later_state = (GOLDEN.with_name("v2") / "acks" / "checkpoint").read_bytes()
 
     def seed(flags: int, log: bytes, state: bytes) -> bytes:
         return fuzz_acks.INPUT.pack(flags, len(log)) + log + state
@@ -63,6 +65,8 @@ def acks_seeds() -> dict[str, bytes]:
         "no-checkpoint": seed(fuzz_acks.NO_CHECKPOINT | fuzz_acks.REPAIR, log, b""),
         "damaged": seed(0, log[:100] + b"\xff" * 8 + log[108:], state),
         "torn": seed(0, log[:-30], state),
+        "later": seed(0, later_log, later_state),
+        "later-repaired": seed(fuzz_acks.REPAIR, later_log, later_state[: len(later_state) // 2]),
     }
 
 

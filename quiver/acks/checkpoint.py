@@ -4,17 +4,17 @@
 
     header (64) | subscriber | subscriber | ... | crc32c
 
-    a subscriber   fixed part (32) | name | segment ... | nack (32) ...
+    a subscriber   fixed part (48) | name | segment ... | nack (32) ...
     a segment      fixed part (16) | run (8) ...
 
 The file is small where acks come in order: a segment is one run then, and one that lies below the
-subscriber's floor is not there at all.
+subscriber's floor is not there at all. In version 1 the fixed part of a subscriber had 32 bytes.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ __all__ = [
     "RUN_LAYOUT",
     "SEGMENT_LAYOUT",
     "SUBSCRIBER_LAYOUT",
+    "SUBSCRIBER_LAYOUT_1",
     "Checkpoint",
     "NackState",
     "SegmentState",
@@ -42,16 +43,19 @@ __all__ = [
 ]
 
 CHECKPOINT_MAGIC: Final = b"QUIVER\0C"
-CHECKPOINT_VERSION: Final = 1
+CHECKPOINT_VERSION: Final = 2
+"""What is written; everything from 1 on is read."""
 CHECKPOINT_BYTES_MAX: Final = 1 << 28
 
 CHECKPOINT_LAYOUT: Final = struct.Struct("<8sHHIQQQQ16x")
-SUBSCRIBER_LAYOUT: Final = struct.Struct("<HHHHQQII")
+SUBSCRIBER_LAYOUT: Final = struct.Struct("<HHHHQQIIqQ")
+SUBSCRIBER_LAYOUT_1: Final = struct.Struct("<HHHHQQII")
 SEGMENT_LAYOUT: Final = struct.Struct("<QII")
 RUN_LAYOUT: Final = struct.Struct("<II")
 NACK_LAYOUT: Final = struct.Struct("<QIIqHHI")
 _CRC: Final = struct.Struct("<I")
 
+_PAUSED: Final = 1
 _BYTES_MIN: Final = CHECKPOINT_LAYOUT.size + _CRC.size
 
 
@@ -77,7 +81,10 @@ class NackState:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberState:
-    """All about one subscriber; every segment below its floor is finished."""
+    """All about one subscriber; every segment below its floor is finished.
+
+    ``last_seen_ns`` is when something of it was last recorded, 0 if that is not known.
+    """
 
     subscriber_id: int
     name: str
@@ -85,6 +92,9 @@ class SubscriberState:
     segments: tuple[SegmentState, ...] = ()
     nacks: tuple[NackState, ...] = ()
     lease: int = 0
+    paused: bool = False
+    last_seen_ns: int = 0
+    dead_letter_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +151,16 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         raise kind(
             "the checkpoint fails its checksum", expected=f"{stored:08x}", found=f"{actual:08x}"
         )
-    if version != CHECKPOINT_VERSION:
+    if not 1 <= version <= CHECKPOINT_VERSION:
         raise VersionError(
-            f"the checkpoint is of format {version}, this program reads {CHECKPOINT_VERSION}",
+            f"the checkpoint is of format {version}, this program reads 1 to {CHECKPOINT_VERSION}",
             hint="open the store with the version that wrote it, or a newer one",
         )
     if file_bytes != len(data):
         raise DamagedEntry("the checkpoint has another size", expected=file_bytes, found=len(data))
     cursor = _Cursor(data)
-    subscribers = tuple(_read_subscriber(cursor) for _ in range(subscriber_count))
+    read = _read_subscriber_1 if version == 1 else _read_subscriber
+    subscribers = tuple(read(cursor) for _ in range(subscriber_count))
     if cursor.left:
         raise DamagedEntry(
             "the checkpoint goes on after its last subscriber",
@@ -192,6 +203,17 @@ class _Cursor:
 
 def _read_subscriber(cursor: _Cursor) -> SubscriberState:
     fixed = SUBSCRIBER_LAYOUT.unpack(cursor.take(SUBSCRIBER_LAYOUT.size))
+    *begin, last_seen_ns, dead_letter_count = fixed
+    paused = bool(fixed[1] & _PAUSED)
+    return _read_lists(cursor, begin, (paused, last_seen_ns, dead_letter_count))
+
+
+def _read_subscriber_1(cursor: _Cursor) -> SubscriberState:
+    fixed = SUBSCRIBER_LAYOUT_1.unpack(cursor.take(SUBSCRIBER_LAYOUT_1.size))
+    return _read_lists(cursor, fixed, ())
+
+
+def _read_lists(cursor: _Cursor, fixed: Sequence[int], more: tuple[Any, ...]) -> SubscriberState:
     subscriber_id, _, name_bytes, _, floor, lease, segment_count, nack_count = fixed
     name = cursor.take(name_bytes).decode("latin-1")
     segments = []
@@ -200,16 +222,23 @@ def _read_subscriber(cursor: _Cursor) -> SubscriberState:
         runs = tuple((first, count) for first, count in cursor.take_all(RUN_LAYOUT, run_count))
         segments.append(SegmentState(seq, bundle_count, runs))
     nacks = tuple(NackState(*values[:5]) for values in cursor.take_all(NACK_LAYOUT, nack_count))
-    return SubscriberState(subscriber_id, name, floor, tuple(segments), nacks, lease)
+    return SubscriberState(subscriber_id, name, floor, tuple(segments), nacks, lease, *more)
 
 
 def _subscriber_parts(subscribers: Iterable[SubscriberState]) -> Iterator[bytes]:
     for state in subscribers:
         name = state.name.encode("ascii")
-        sizes = len(state.segments), len(state.nacks)
-        floor = state.floor_segment_seq
         yield SUBSCRIBER_LAYOUT.pack(
-            state.subscriber_id, 0, len(name), 0, floor, state.lease, *sizes
+            state.subscriber_id,
+            _PAUSED if state.paused else 0,
+            len(name),
+            0,
+            state.floor_segment_seq,
+            state.lease,
+            len(state.segments),
+            len(state.nacks),
+            state.last_seen_ns,
+            state.dead_letter_count,
         )
         yield name
         for segment in state.segments:

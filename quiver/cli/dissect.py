@@ -314,6 +314,7 @@ def _checkpoint(disk: Disk, path: str) -> Items:
     yield Item("header", 0, len(data), fields)
     for state in checkpoint.subscribers:
         fields = asdict(state)
+        fields["last_seen_time"] = format_time(fields.pop("last_seen_ns") or None)
         for nack in fields["nacks"]:
             nack["not_before_time"] = format_time(nack.pop("not_before_ns"))
         yield Item("subscriber", 0, 0, fields)

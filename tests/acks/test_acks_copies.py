@@ -71,7 +71,7 @@ def test_two_sound_copies_of_different_states_give_the_first() -> None:
 
 def test_a_newer_format_is_no_damage() -> None:
     head = bytearray(encode_checkpoint(Checkpoint()))
-    head[8] = 2
+    head[8] = 3
     newer = bytes(head[:-4]) + crc32c(bytes(head[:-4])).to_bytes(4, "little")
     with pytest.raises(VersionError):
         read_copies(2 * newer)

@@ -91,7 +91,8 @@ def test_every_size_is_the_one_in_the_format():
     bodies = log_format.OUTCOME_LAYOUT, log_format.REGISTER_LAYOUT, log_format.FLOOR_LAYOUT
     assert [layout.size for layout in bodies] == [36, 36, 36]
     assert checkpoint_format.CHECKPOINT_LAYOUT.size == 64
-    assert checkpoint_format.SUBSCRIBER_LAYOUT.size == 32
+    assert checkpoint_format.SUBSCRIBER_LAYOUT.size == 48
+    assert checkpoint_format.SUBSCRIBER_LAYOUT_1.size == 32
     assert checkpoint_format.SEGMENT_LAYOUT.size == 16
     assert checkpoint_format.RUN_LAYOUT.size == 8
     assert checkpoint_format.NACK_LAYOUT.size == 32
@@ -256,6 +257,10 @@ def checkpoints(draw):
         places = sorted(draw(st.sets(st.tuples(U64, U32), max_size=3)))
         nacks = tuple(NackState(*place, draw(U32), draw(I64), draw(U16)) for place in places)
         state = SubscriberState(number, name, draw(U64), tuple(segments), nacks, draw(U64))
+        seen = draw(st.booleans()), draw(I64), draw(U64)
+        state = dataclasses.replace(
+            state, paused=seen[0], last_seen_ns=seen[1], dead_letter_count=seen[2]
+        )
         states.append(state)
     return Checkpoint(draw(U64), Floor(draw(U64), draw(U64)), tuple(states))
 
@@ -266,7 +271,7 @@ def test_a_checkpoint_comes_back_as_it_was(checkpoint):
 
 
 SEALED = encode_checkpoint(CHECKPOINT)
-# Where things are: subscriber 1 at 64, its name at 96, its segment at 101, its runs at 117.
+# Where things are: subscriber 1 at 64, its name at 112, its segment at 117, its runs at 133.
 
 
 @pytest.mark.parametrize(
@@ -277,19 +282,19 @@ SEALED = encode_checkpoint(CHECKPOINT)
         pytest.param(SEALED[:-1], TornEntry, id="one byte short"),
         pytest.param(SEALED + b"\0", DamagedEntry, id="one byte long"),
         pytest.param(patched(SEALED, 0, "B", 0), DamagedEntry, id="magic"),
-        pytest.param(patched(SEALED, 8, "H", 2), VersionError, id="version"),
+        pytest.param(patched(SEALED, 8, "H", 3), VersionError, id="version"),
         pytest.param(patched(SEALED, 40, "Q", 1 << 60), DamagedEntry, id="file_bytes"),
         pytest.param(patched(SEALED, 12, "I", 0xFFFF_FFFF), DamagedEntry, id="subscriber_count"),
         pytest.param(patched(SEALED, 12, "I", 1), DamagedEntry, id="subscriber_count too low"),
         pytest.param(patched(SEALED, 68, "H", 0xFFFF), DamagedEntry, id="name_bytes"),
         pytest.param(patched(SEALED, 88, "I", 0xFFFF_FFFF), DamagedEntry, id="segment_count"),
         pytest.param(patched(SEALED, 92, "I", 0xFFFF_FFFF), DamagedEntry, id="nack_count"),
-        pytest.param(patched(SEALED, 113, "I", 0xFFFF_FFFF), DamagedEntry, id="run_count"),
+        pytest.param(patched(SEALED, 129, "I", 0xFFFF_FFFF), DamagedEntry, id="run_count"),
         pytest.param(patched(SEALED, 64, "H", 2), DamagedEntry, id="subscriber_id twice"),
-        pytest.param(patched(SEALED, 96, "5s", b"sp/rk"), DamagedEntry, id="name"),
-        pytest.param(patched(SEALED, 109, "I", 6), DamagedEntry, id="run beyond the segment"),
-        pytest.param(patched(SEALED, 121, "I", 0), DamagedEntry, id="empty run"),
-        pytest.param(patched(SEALED, 125, "I", 3), DamagedEntry, id="runs that touch"),
+        pytest.param(patched(SEALED, 112, "5s", b"sp/rk"), DamagedEntry, id="name"),
+        pytest.param(patched(SEALED, 125, "I", 6), DamagedEntry, id="run beyond the segment"),
+        pytest.param(patched(SEALED, 137, "I", 0), DamagedEntry, id="empty run"),
+        pytest.param(patched(SEALED, 141, "I", 3), DamagedEntry, id="runs that touch"),
         pytest.param(SEALED[:-4] + bytes(4), DamagedEntry, id="checksum"),
     ],
 )
@@ -322,6 +327,8 @@ def test_every_single_bit_flip_of_a_checkpoint_is_noticed():
         SubscriberState(1, "a", 0, (), (NackState(1, 1, 1, 0), NackState(1, 0, 1, 0))),
         SubscriberState(1 << 16, "a", 0),
         SubscriberState(1, "a b", 0),
+        SubscriberState(1, "a", 0, last_seen_ns=1 << 63),
+        SubscriberState(1, "a", 0, dead_letter_count=-1),
     ],
 )
 def test_a_checkpoint_that_could_not_be_read_back_is_not_written(state):

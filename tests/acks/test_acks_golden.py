@@ -43,8 +43,17 @@ def test_the_golden_checkpoint_gives_its_state(made):
 
 def test_the_same_values_are_still_written_as_the_same_bytes(made):
     assert made.golden_log() == (GOLDEN / "v1/acks/ack.log").read_bytes()
-    checkpoint = (GOLDEN / "v1/acks/checkpoint").read_bytes()
-    assert encode_copies(made.CHECKPOINT) == checkpoint
+
+
+def test_the_golden_checkpoint_of_format_2_gives_its_state(later):
+    data = (GOLDEN / "v2/acks/checkpoint").read_bytes()
+    assert read_copies(data) == (later.CHECKPOINT, [])
+
+
+def test_a_checkpoint_of_format_1_is_written_as_one_of_format_2(made):
+    data = encode_copies(made.CHECKPOINT)
+    assert data[8:10] == b"\2\0"
+    assert read_copies(data) == (made.CHECKPOINT, [])
 
 
 def test_the_golden_log_of_later_kinds_gives_its_records(later):
@@ -66,7 +75,13 @@ def test_the_golden_files_are_not_written_twice(made, later):
 
 
 @pytest.mark.parametrize(
-    "name, copies", [("v1/acks/ack.log", 1), ("v1/acks/checkpoint", 2), ("v2/acks/ack.log", 1)]
+    "name, copies",
+    [
+        ("v1/acks/ack.log", 1),
+        ("v1/acks/checkpoint", 2),
+        ("v2/acks/ack.log", 1),
+        ("v2/acks/checkpoint", 2),
+    ],
 )
 def test_the_dump_in_the_format_page_is_the_golden_file(name, copies):
     page = (GOLDEN.parents[1] / "quiver/acks/FORMAT.md").read_text()

@@ -198,7 +198,7 @@ def test_a_newer_format_is_refused_and_nothing_is_changed(disk, name):
     log.checkpoint(snapshot_at(3))
     log.close()
     newer = bytearray(disk.read(name))
-    newer[8] = 2
+    newer[8] = 3
     if name == "checkpoint":
         del newer[len(newer) // 2 :]
     newer[-4:] = crc32c(bytes(newer[:-4])).to_bytes(4, "little")

@@ -22,6 +22,7 @@ KINDS = {
         "acks",
         ["header", "pause", "pause", "dead_letter", "lease", "rename"],
     ),
+    LATER / "acks" / "checkpoint": ("checkpoint", ["header", "subscriber", "subscriber"]),
     GOLDEN / "acks" / "checkpoint": ("checkpoint", ["header", "subscriber", "subscriber"]),
 }
 
@@ -80,6 +81,14 @@ def test_a_golden_checkpoint_gives_its_values(run) -> None:
         "runs": [[0, 3], [5, 2]],
     }
     assert parquet["nacks"] == []
+    assert (spark["paused"], spark["last_seen_time"], spark["dead_letter_count"]) == (
+        False,
+        None,
+        0,
+    )
+    _, spark, parquet = run("dump", LATER / "acks" / "checkpoint", "--json").lines
+    assert (spark["paused"], parquet["paused"], spark["dead_letter_count"]) == (True, False, 2)
+    assert parquet["last_seen_time"] == "2023-11-14T22:13:19.999999999Z"
 
 
 def test_a_golden_segment_gives_its_values(run) -> None:

@@ -1,6 +1,6 @@
 """Write the golden files of what acks gained later, once; refuses to touch what is there.
 
-An ack.log of format 1 with the kinds 7 to 10.
+An ack.log of format 1 with the kinds 7 to 10, and a checkpoint of format 2.
 """
 
 from __future__ import annotations
@@ -8,7 +8,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from quiver.acks import DEAD_ATTEMPTS, DeadLetter, Lease, Pause, Record, Rename
+from quiver.acks import (
+    DEAD_ATTEMPTS,
+    Checkpoint,
+    DeadLetter,
+    Floor,
+    Lease,
+    NackState,
+    Pause,
+    Record,
+    Rename,
+    SegmentState,
+    SubscriberState,
+)
+from quiver.acks.copies import encode_copies
 from quiver.acks.format import encode_header, encode_record
 
 FOLDER = Path(__file__).parent / "v2" / "acks"
@@ -21,6 +34,24 @@ RECORDS: tuple[Record, ...] = (
     DeadLetter(2, 43, 6, 1, AT_NS + 2, 3, DEAD_ATTEMPTS, 9),
     Lease(2, 10, AT_NS + 3),
     Rename(2, "parquet-of-the-second-year", AT_NS + 4),
+)
+CHECKPOINT = Checkpoint(
+    BASE_SEQ - 1,
+    Floor(44, 1200),
+    (
+        SubscriberState(
+            1,
+            "spark",
+            43,
+            (SegmentState(43, 10, ((0, 3), (5, 2))),),
+            (NackState(43, 4, 3, AT_NS + 60, 500),),
+            lease=9,
+            paused=True,
+            last_seen_ns=AT_NS,
+            dead_letter_count=2,
+        ),
+        SubscriberState(2, "parquet", 44, last_seen_ns=AT_NS - 1),
+    ),
 )
 
 
@@ -36,7 +67,7 @@ def golden_log() -> bytes:
 
 def golden_files() -> dict[str, bytes]:
     """Give each file by its path below the folder."""
-    return {"ack.log": golden_log()}
+    return {"ack.log": golden_log(), "checkpoint": encode_copies(CHECKPOINT)}
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 ==============  =====================================================================
 ``records``     what the log can say
 ``format``      bytes of the log: header, frames, records
+``states``      what a checkpoint and an inbox say alike
 ``checkpoint``  bytes of the checkpoint
 ``copies``      the checkpoint twice in its file
 ``replay``      a whole log from its bytes: sound records, and what else there was
@@ -13,7 +14,7 @@
 ``FORMAT.md`` gives the bytes in prose and tables.
 """
 
-from quiver.acks.checkpoint import Checkpoint, NackState, SegmentState, SubscriberState
+from quiver.acks.checkpoint import Checkpoint, SubscriberState
 from quiver.acks.log import AckLog
 from quiver.acks.opening import Replay
 from quiver.acks.records import (
@@ -35,6 +36,7 @@ from quiver.acks.records import (
     Rename,
     Unregister,
 )
+from quiver.acks.states import NackState, SegmentState
 
 __all__ = [
     "DEAD_ATTEMPTS",

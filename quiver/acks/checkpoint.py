@@ -22,6 +22,17 @@ from crc32c import crc32c
 
 from quiver.acks.format import name_fault
 from quiver.acks.records import Floor
+from quiver.acks.states import (
+    Cursor,
+    NackState,
+    SegmentState,
+    is_ascending,
+    nack_parts,
+    read_nacks,
+    read_segments,
+    segment_parts,
+    states_fault,
+)
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
 
 __all__ = [
@@ -29,14 +40,9 @@ __all__ = [
     "CHECKPOINT_LAYOUT",
     "CHECKPOINT_MAGIC",
     "CHECKPOINT_VERSION",
-    "NACK_LAYOUT",
-    "RUN_LAYOUT",
-    "SEGMENT_LAYOUT",
     "SUBSCRIBER_LAYOUT",
     "SUBSCRIBER_LAYOUT_1",
     "Checkpoint",
-    "NackState",
-    "SegmentState",
     "SubscriberState",
     "decode_checkpoint",
     "encode_checkpoint",
@@ -50,33 +56,10 @@ CHECKPOINT_BYTES_MAX: Final = 1 << 28
 CHECKPOINT_LAYOUT: Final = struct.Struct("<8sHHIQQQQ16x")
 SUBSCRIBER_LAYOUT: Final = struct.Struct("<HHHHQQIIqQ")
 SUBSCRIBER_LAYOUT_1: Final = struct.Struct("<HHHHQQII")
-SEGMENT_LAYOUT: Final = struct.Struct("<QII")
-RUN_LAYOUT: Final = struct.Struct("<II")
-NACK_LAYOUT: Final = struct.Struct("<QIIqHHI")
 _CRC: Final = struct.Struct("<I")
 
 _PAUSED: Final = 1
 _BYTES_MIN: Final = CHECKPOINT_LAYOUT.size + _CRC.size
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentState:
-    """The resolved bundles of one segment as runs (first, count), ascending and apart."""
-
-    segment_seq: int
-    bundle_count: int
-    runs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NackState:
-    """A bundle that was nacked and is still open: deliveries so far, and when the next may be."""
-
-    segment_seq: int
-    bundle_index: int
-    attempt: int
-    not_before_ns: int
-    reason: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +141,8 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         )
     if file_bytes != len(data):
         raise DamagedEntry("the checkpoint has another size", expected=file_bytes, found=len(data))
-    cursor = _Cursor(data)
+    stop = len(data) - _CRC.size
+    cursor = Cursor(data, "the checkpoint", start=CHECKPOINT_LAYOUT.size, stop=stop)
     read = _read_subscriber_1 if version == 1 else _read_subscriber
     subscribers = tuple(read(cursor) for _ in range(subscriber_count))
     if cursor.left:
@@ -174,55 +158,24 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     return checkpoint
 
 
-class _Cursor:
-    """Takes one thing after the other and never past the checksum."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._stop = len(data) - _CRC.size
-        self.offset = CHECKPOINT_LAYOUT.size
-
-    @property
-    def left(self) -> int:
-        return self._stop - self.offset
-
-    def take(self, length: int) -> bytes:
-        if length > self.left:
-            raise DamagedEntry(
-                "the checkpoint has fewer bytes than it says",
-                offset=self.offset,
-                expected=length,
-                found=self.left,
-            )
-        start, self.offset = self.offset, self.offset + length
-        return self._data[start : self.offset]
-
-    def take_all(self, layout: struct.Struct, count: int) -> Iterator[tuple[Any, ...]]:
-        return layout.iter_unpack(self.take(layout.size * count))
-
-
-def _read_subscriber(cursor: _Cursor) -> SubscriberState:
-    fixed = SUBSCRIBER_LAYOUT.unpack(cursor.take(SUBSCRIBER_LAYOUT.size))
+def _read_subscriber(cursor: Cursor) -> SubscriberState:
+    fixed = cursor.take_one(SUBSCRIBER_LAYOUT)
     *begin, last_seen_ns, dead_letter_count = fixed
     paused = bool(fixed[1] & _PAUSED)
     return _read_lists(cursor, begin, (paused, last_seen_ns, dead_letter_count))
 
 
-def _read_subscriber_1(cursor: _Cursor) -> SubscriberState:
-    fixed = SUBSCRIBER_LAYOUT_1.unpack(cursor.take(SUBSCRIBER_LAYOUT_1.size))
+def _read_subscriber_1(cursor: Cursor) -> SubscriberState:
+    fixed = cursor.take_one(SUBSCRIBER_LAYOUT_1)
     return _read_lists(cursor, fixed, ())
 
 
-def _read_lists(cursor: _Cursor, fixed: Sequence[int], more: tuple[Any, ...]) -> SubscriberState:
+def _read_lists(cursor: Cursor, fixed: Sequence[int], more: tuple[Any, ...]) -> SubscriberState:
     subscriber_id, _, name_bytes, _, floor, lease, segment_count, nack_count = fixed
     name = cursor.take(name_bytes).decode("latin-1")
-    segments = []
-    for _ in range(segment_count):
-        seq, bundle_count, run_count = SEGMENT_LAYOUT.unpack(cursor.take(SEGMENT_LAYOUT.size))
-        runs = tuple((first, count) for first, count in cursor.take_all(RUN_LAYOUT, run_count))
-        segments.append(SegmentState(seq, bundle_count, runs))
-    nacks = tuple(NackState(*values[:5]) for values in cursor.take_all(NACK_LAYOUT, nack_count))
-    return SubscriberState(subscriber_id, name, floor, tuple(segments), nacks, lease, *more)
+    segments = read_segments(cursor, segment_count)
+    nacks = read_nacks(cursor, nack_count)
+    return SubscriberState(subscriber_id, name, floor, segments, nacks, lease, *more)
 
 
 def _subscriber_parts(subscribers: Iterable[SubscriberState]) -> Iterator[bytes]:
@@ -241,48 +194,19 @@ def _subscriber_parts(subscribers: Iterable[SubscriberState]) -> Iterator[bytes]
             state.dead_letter_count,
         )
         yield name
-        for segment in state.segments:
-            count = segment.bundle_count
-            yield SEGMENT_LAYOUT.pack(segment.segment_seq, count, len(segment.runs))
-            for run in segment.runs:
-                yield RUN_LAYOUT.pack(*run)
-        for nack in state.nacks:
-            place = nack.segment_seq, nack.bundle_index
-            yield NACK_LAYOUT.pack(*place, nack.attempt, nack.not_before_ns, nack.reason, 0, 0)
+        yield from segment_parts(state.segments)
+        yield from nack_parts(state.nacks)
 
 
 def _fault(checkpoint: Checkpoint) -> str | None:
     """Say what a reader could not make sense of: the writer refuses it as the reader does."""
-    if not _ascending(state.subscriber_id for state in checkpoint.subscribers):
+    if not is_ascending(state.subscriber_id for state in checkpoint.subscribers):
         return "subscriber ids do not ascend"
     names = {state.name for state in checkpoint.subscribers}
     if len(names) != len(checkpoint.subscribers):
         return "two subscribers share a name"
     for state in checkpoint.subscribers:
-        fault = name_fault(state.name) or _state_fault(state)
+        fault = name_fault(state.name) or states_fault(state.segments, state.nacks)
         if fault is not None:
             return f"subscriber {state.subscriber_id}: {fault}"
     return None
-
-
-def _state_fault(state: SubscriberState) -> str | None:
-    if not _ascending(segment.segment_seq for segment in state.segments):
-        return "segments do not ascend"
-    if not _ascending((nack.segment_seq, nack.bundle_index) for nack in state.nacks):
-        return "nacks do not ascend"
-    for segment in state.segments:
-        end = -1
-        for first, count in segment.runs:
-            if first <= end or count < 1 or first + count > segment.bundle_count:
-                return f"segment {segment.segment_seq} has no run {first} to {first + count}"
-            end = first + count
-    return None
-
-
-def _ascending(values: Iterable[Any]) -> bool:
-    before = None
-    for value in values:
-        if before is not None and value <= before:
-            return False
-        before = value
-    return True

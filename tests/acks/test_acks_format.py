@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import quiver.acks.checkpoint as checkpoint_format
 import quiver.acks.format as log_format
+import quiver.acks.states as states_format
 from quiver.acks import (
     DROPPED_AGE,
     Ack,
@@ -93,9 +94,9 @@ def test_every_size_is_the_one_in_the_format():
     assert checkpoint_format.CHECKPOINT_LAYOUT.size == 64
     assert checkpoint_format.SUBSCRIBER_LAYOUT.size == 48
     assert checkpoint_format.SUBSCRIBER_LAYOUT_1.size == 32
-    assert checkpoint_format.SEGMENT_LAYOUT.size == 16
-    assert checkpoint_format.RUN_LAYOUT.size == 8
-    assert checkpoint_format.NACK_LAYOUT.size == 32
+    assert states_format.SEGMENT_LAYOUT.size == 16
+    assert states_format.RUN_LAYOUT.size == 8
+    assert states_format.NACK_LAYOUT.size == 32
 
 
 @pytest.mark.parametrize(
@@ -108,9 +109,9 @@ def test_every_size_is_the_one_in_the_format():
         ("Floor body", log_format.FLOOR_LAYOUT),
         ("Checkpoint", checkpoint_format.CHECKPOINT_LAYOUT),
         ("Subscriber in a checkpoint", checkpoint_format.SUBSCRIBER_LAYOUT),
-        ("Segment in a checkpoint", checkpoint_format.SEGMENT_LAYOUT),
-        ("Run in a checkpoint", checkpoint_format.RUN_LAYOUT),
-        ("Nack in a checkpoint", checkpoint_format.NACK_LAYOUT),
+        ("Segment in a checkpoint", states_format.SEGMENT_LAYOUT),
+        ("Run in a checkpoint", states_format.RUN_LAYOUT),
+        ("Nack in a checkpoint", states_format.NACK_LAYOUT),
     ],
 )
 def test_the_tables_of_the_format_page_are_the_structs(title, layout):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from quiver.acks.copies import encode_copies, read_copies
+from quiver.acks.inbox import decode_inbox
 from quiver.acks.replay import read_log
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -50,6 +51,10 @@ def test_the_golden_checkpoint_of_format_2_gives_its_state(later):
     assert read_copies(data) == (later.CHECKPOINT, [])
 
 
+def test_the_golden_inbox_gives_its_values(later):
+    assert decode_inbox((GOLDEN / "v2/acks/inbox/spark").read_bytes()) == later.INBOX
+
+
 def test_a_checkpoint_of_format_1_is_written_as_one_of_format_2(made):
     data = encode_copies(made.CHECKPOINT)
     assert data[8:10] == b"\2\0"
@@ -81,6 +86,7 @@ def test_the_golden_files_are_not_written_twice(made, later):
         ("v1/acks/checkpoint", 2),
         ("v2/acks/ack.log", 1),
         ("v2/acks/checkpoint", 2),
+        ("v2/acks/inbox/spark", 1),
     ],
 )
 def test_the_dump_in_the_format_page_is_the_golden_file(name, copies):

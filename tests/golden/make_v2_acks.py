@@ -1,6 +1,6 @@
 """Write the golden files of what acks gained later, once; refuses to touch what is there.
 
-An ack.log of format 1 with the kinds 7 to 10, and a checkpoint of format 2.
+An ack.log of format 1 with the kinds 7 to 10, a checkpoint of format 2, an inbox of format 1.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from quiver.acks import (
 )
 from quiver.acks.copies import encode_copies
 from quiver.acks.format import encode_header, encode_record
+from quiver.acks.inbox import DeadLetterState, Inbox, encode_inbox
 
 FOLDER = Path(__file__).parent / "v2" / "acks"
 BASE_SEQ = 20
@@ -53,6 +54,18 @@ CHECKPOINT = Checkpoint(
         SubscriberState(2, "parquet", 44, last_seen_ns=AT_NS - 1),
     ),
 )
+INBOX = Inbox(
+    "0123456789abcdef0123456789abcdef",
+    "spark",
+    9,
+    AT_NS,
+    1,
+    42,
+    3,
+    (SegmentState(42, 10, ((0, 3), (5, 2))), SegmentState(43, 8, ((0, 8),))),
+    (NackState(42, 4, 3, AT_NS + 60, 500),),
+    (DeadLetterState(42, 8, 5, DEAD_ATTEMPTS, "na\u00efve"), DeadLetterState(44, 0)),
+)
 
 
 def golden_log() -> bytes:
@@ -67,7 +80,11 @@ def golden_log() -> bytes:
 
 def golden_files() -> dict[str, bytes]:
     """Give each file by its path below the folder."""
-    return {"ack.log": golden_log(), "checkpoint": encode_copies(CHECKPOINT)}
+    return {
+        "ack.log": golden_log(),
+        "checkpoint": encode_copies(CHECKPOINT),
+        "inbox/spark": encode_inbox(INBOX),
+    }
 
 
 def main() -> None:

@@ -11,7 +11,14 @@ from mutants import mutants
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PURE = ["wal/format", "acks/format", "acks/checkpoint", "segment/format"]
+PURE = [
+    "wal/format",
+    "acks/format",
+    "acks/states",
+    "acks/checkpoint",
+    "acks/inbox",
+    "segment/format",
+]
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quiver.acks import (
-    Ack,
     Checkpoint,
-    DeadLetter,
-    Dropped,
     Floor,
-    Nack,
     Record,
-    Register,
-    Unregister,
 )
 from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_BYTES_MAX, LOG_NAME
@@ -29,9 +23,10 @@ from quiver.cli.inspect import naming
 from quiver.cli.output import format_time
 from quiver.disk import Disk
 from quiver.engine.core import core_folder
+from quiver.engine.outcomes import apply, snapshot_of
 from quiver.errors import DamagedEntry, DamageError, MissingError
 from quiver.segment import Catalog
-from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
+from quiver.subscriber import Registry
 
 __all__ = ["AcksState", "read_acks", "subscriber_fields"]
 
@@ -124,41 +119,15 @@ def _read_whole(disk: Disk, path: str, bytes_max: int) -> bytes | None:
 
 def _restore(state: AcksState, checkpoint: Checkpoint, segments: Mapping[int, int]) -> None:
     state.floor = checkpoint.floor
-    snapshots = [
-        SubscriberSnapshot(
-            subscriber.subscriber_id,
-            subscriber.name,
-            subscriber.floor_segment_seq,
-            tuple(
-                SegmentSnapshot(s.segment_seq, s.bundle_count, s.runs) for s in subscriber.segments
-            ),
-            tuple(
-                NackSnapshot(n.segment_seq, n.bundle_index, n.attempt, n.not_before_ns)
-                for n in subscriber.nacks
-            ),
-        )
-        for subscriber in checkpoint.subscribers
-    ]
-    state.registry.restore(snapshots, segments)
+    state.registry.restore([snapshot_of(each) for each in checkpoint.subscribers], segments)
 
 
 def _replay(state: AcksState, records: Iterable[Record]) -> None:
     """Bring the registry to where the records leave it, as the store does when it opens."""
-    registry = state.registry
     for record in records:
         if isinstance(record, Floor):
             wal_seq = max(state.floor.next_wal_seq, record.next_wal_seq)
             segment_seq = max(state.floor.next_segment_seq, record.next_segment_seq)
             state.floor = Floor(segment_seq, wal_seq)
-        elif isinstance(record, Register):
-            start = record.start_segment_seq
-            registry.replay_register(record.subscriber_id, record.name, start_segment_seq=start)
-        elif isinstance(record, Unregister):
-            registry.replay_unregister(record.subscriber_id)
-        elif isinstance(record, Nack):
-            seq, index = record.segment_seq, record.bundle_index
-            nack = NackSnapshot(seq, index, record.attempt, record.not_before_ns)
-            registry.replay_nack(record.subscriber_id, nack)
-        elif isinstance(record, (Ack, DeadLetter, Dropped)):
-            seq, first, count = record.segment_seq, record.bundle_first, record.bundle_count
-            registry.replay_resolved(record.subscriber_id, seq, first, count=count)
+        else:
+            apply(state.registry, record)

@@ -28,7 +28,7 @@ from quiver.segment import Catalog
 from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
 from quiver.wal import ACTIVE_NAME
 
-__all__ = ["apply", "checkpoint", "open_outcomes", "restore_registry"]
+__all__ = ["apply", "checkpoint", "open_outcomes", "restore_registry", "snapshot_of"]
 
 
 def open_outcomes(
@@ -56,7 +56,7 @@ def restore_registry(replay: AckReplay, catalog: Catalog) -> Registry:
     registry = Registry()
     start = replay.checkpoint or Checkpoint()
     segments = {info.segment_seq: info.bundle_count for info in catalog}
-    registry.restore([_snapshot(state) for state in start.subscribers], segments)
+    registry.restore([snapshot_of(state) for state in start.subscribers], segments)
     for record in replay.records:
         if not isinstance(record, Floor):
             apply(registry, record)
@@ -129,7 +129,8 @@ def checkpoint(core: Core) -> None:
     core.acks_unsynced = False
 
 
-def _snapshot(state: SubscriberState) -> SubscriberSnapshot:
+def snapshot_of(state: SubscriberState) -> SubscriberSnapshot:
+    """Give what a checkpoint says of a subscriber as the registry takes it."""
     return SubscriberSnapshot(
         state.subscriber_id,
         state.name,
@@ -139,6 +140,9 @@ def _snapshot(state: SubscriberState) -> SubscriberSnapshot:
             NackSnapshot(n.segment_seq, n.bundle_index, n.attempt, n.not_before_ns)
             for n in state.nacks
         ),
+        paused=state.paused,
+        last_seen_ns=state.last_seen_ns,
+        dead_letter_count=state.dead_letter_count,
     )
 
 
@@ -152,4 +156,7 @@ def _state(snapshot: SubscriberSnapshot) -> SubscriberState:
             NackState(n.segment_seq, n.bundle_index, n.attempt, n.not_before_ns)
             for n in snapshot.nacks
         ),
+        paused=snapshot.paused,
+        last_seen_ns=snapshot.last_seen_ns,
+        dead_letter_count=snapshot.dead_letter_count,
     )

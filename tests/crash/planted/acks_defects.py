@@ -182,7 +182,8 @@ DEFECTS: Final = (
     Defect(
         "a new subscriber is not synced",
         "quiver.engine.lifecycle",
-        "    write(core, [Register(subscriber_id, name, now, *position)] * 2)\n    sync_acks(core)\n",
+        "    write(core, [Register(subscriber_id, name, now, *position)] * 2)\n"
+        "    sync_acks(core)\n",
         "    write(core, [Register(subscriber_id, name, now, *position)] * 2)\n",
         lost="write core_0/acks/ack.log ",
     ),

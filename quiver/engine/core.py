@@ -8,6 +8,7 @@ has to look at everything anew.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections import deque
@@ -21,6 +22,7 @@ from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, Lock
 from quiver.engine.ahead import Preparation
+from quiver.engine.desk import Outlet
 from quiver.engine.listeners import Listeners
 from quiver.engine.readers import Readers
 from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
@@ -143,6 +145,7 @@ class Core:
     report: RecoveryReport = field(default_factory=RecoveryReport)
     lock: threading.RLock = field(default_factory=threading.RLock)
     changed: threading.Condition = field(init=False)
+    owner: int = field(default_factory=os.getpid)
     change_count: int = 0
     """How often ``changed`` was told of something."""
     listeners: Listeners = field(default_factory=Listeners)
@@ -155,6 +158,8 @@ class Core:
     """Claims whose handles were collected without an outcome; a deque needs no lock."""
     where_in_log: Callable[[Place], tuple[str, Place]] = field(init=False)
     """Gives the file in which a place is now, and the place there; once the replay has begun."""
+    outlet: Outlet = field(init=False)
+    """Where outcomes go; whoever makes a core says it."""
     acks_unsynced: bool = False
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""
@@ -192,6 +197,19 @@ class Core:
         if self.fault is None and hasattr(self, "log"):
             return self.log.fault
         return self.fault
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is the copy that a forked child has."""
+        return os.getpid() != self.owner
+
+    def check_process(self) -> None:
+        """Raise ClosedError in a forked child; takes no lock, since the child may find it taken."""
+        if self.inherited:
+            raise ClosedError(
+                "the store was opened in another process and came here by fork",
+                hint="open stores after forking, one process each",
+            )
 
     def check(self) -> None:
         """Raise PoisonedError if an earlier act left the state of the disk unknown."""

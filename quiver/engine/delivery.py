@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
-from quiver.acks import DEAD_ATTEMPTS, DEAD_REJECTED, DROPPED_DAMAGED, Ack, Dropped, Nack, Record
+from quiver.acks import DEAD_ATTEMPTS, DEAD_REJECTED, Ack, Nack
 from quiver.bundle import RecordBundle
-from quiver.disk import copy_file
-from quiver.engine import dead_letters
-from quiver.engine.core import Core
+from quiver.engine.desk import Desk
 from quiver.engine.readers import OpenedSegment
-from quiver.engine.space import write_off_segment
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, StorageError
 from quiver.segment import BundleEntry
 from quiver.subscriber import Claim, Order, oldest
@@ -39,7 +36,6 @@ __all__ = [
     "release_forgotten",
     "set_aside",
     "skip",
-    "write",
 ]
 
 _READS_MAX: Final = 3
@@ -61,43 +57,43 @@ class Found(NamedTuple):
     """The slots that were asked for; None for all."""
 
 
-def claim(core: Core, name: str, *, order: Order = oldest, limit: int = 1) -> Claim | None:
+def claim(desk: Desk, name: str, *, order: Order = oldest, limit: int = 1) -> Claim | None:
     """Claim what comes next for a subscriber; None if nothing is ready."""
-    core.check()
-    release_forgotten(core)
-    now = core.clock.wall_ns()
-    core.registry.member(name).last_seen_ns = now
-    return core.registry.claim(name, now, order=order, limit=limit)
+    desk.check()
+    release_forgotten(desk)
+    now = desk.clock.wall_ns()
+    desk.registry.member(name).last_seen_ns = now
+    return desk.registry.claim(name, now, order=order, limit=limit)
 
 
-def release_forgotten(core: Core) -> None:
+def release_forgotten(desk: Desk) -> None:
     """Offer again what was claimed through handles that nobody has any more."""
-    while core.forgotten:
-        core.registry.release(core.forgotten.popleft())
-        core.announce()
+    while desk.forgotten:
+        desk.registry.release(desk.forgotten.popleft())
+        desk.announce()
 
 
-def open_claimed(core: Core, claim: Claim) -> OpenedSegment:
+def open_claimed(desk: Desk, claim: Claim) -> OpenedSegment:
     """Open the segment that a claim is of; without the lock."""
-    with core.lock:
-        if claim.segment_seq not in core.catalog:
+    with desk.lock:
+        if claim.segment_seq not in desk.catalog:
             raise MissingError(f"segment {claim.segment_seq} was deleted")
-        path = core.catalog.get(claim.segment_seq).path
-    return core.readers.get(claim.segment_seq, path)
+        path = desk.catalog.get(claim.segment_seq).path
+    return desk.readers.get(claim.segment_seq, path)
 
 
-def read(core: Core, claim: Claim, *, slots: Collection[int] | None = None) -> Found:
+def read(desk: Desk, claim: Claim, *, slots: Collection[int] | None = None) -> Found:
     """Read what was claimed, all of it if that is several bundles; without the lock.
 
     With ``slots`` only those. Raises DamagedEntry if any of it is damaged, or was found so by a
     repair.
     """
-    opened = open_claimed(core, claim)
+    opened = open_claimed(desk, claim)
     first, count = claim.bundle_index, claim.count
     for index in opened.reader.lost:
         if first <= index < first + count:
             raise DamagedEntry(f"bundle {index} of segment {claim.segment_seq} lost a part")
-    table = core.manifest.slots
+    table = desk.manifest.slots
     batches = opened.bundle(first, slots)
     for slot in table if count > 1 else ():
         if slots is None or slot.slot_id in slots:
@@ -105,21 +101,21 @@ def read(core: Core, claim: Claim, *, slots: Collection[int] | None = None) -> F
                 pass
     named = {table[slot_id].name: batch for slot_id, batch in batches.items()}
     entry = opened.reader.bundle_entry(first)
-    core.unread_counts.pop(claim.segment_seq, None)
+    desk.unread_counts.pop(claim.segment_seq, None)
     return Found(claim, opened, entry, RecordBundle(named), slots)
 
 
-def pick(core: Core, found: Found, claim: Claim) -> Found:
+def pick(desk: Desk, found: Found, claim: Claim) -> Found:
     """Take one bundle out of a run that was read."""
-    opened, slots = found.opened, core.manifest.slots
+    opened, slots = found.opened, desk.manifest.slots
     batches = opened.bundle(claim.bundle_index, found.slots)
     bundle = RecordBundle({slots[slot_id].name: batch for slot_id, batch in batches.items()})
     return Found(claim, opened, opened.reader.bundle_entry(claim.bundle_index), bundle, found.slots)
 
 
-def skip(core: Core, name: str, segment_seq: int, *, runs: Iterable[tuple[int, int]]) -> None:
+def skip(desk: Desk, name: str, segment_seq: int, *, runs: Iterable[tuple[int, int]]) -> None:
     """Resolve bundles, as runs (first, count), that a subscriber does not want; no claims."""
-    progress, now = core.registry.progress(name), core.clock.wall_ns()
+    progress, now = desk.registry.progress(name), desk.clock.wall_ns()
     open_runs = progress.open_runs(segment_seq)
     found = [
         (max(low, first), min(low + size, first + count))
@@ -127,108 +123,82 @@ def skip(core: Core, name: str, segment_seq: int, *, runs: Iterable[tuple[int, i
         for low, size in open_runs
         if max(low, first) < min(low + size, first + count)
     ]
-    number = core.registry.ids[name]
-    with core.whole():
-        write(core, [Ack(number, segment_seq, low, high - low, now) for low, high in found])
+    number = desk.registry.ids[name]
+    with desk.whole():
+        desk.outlet.append([Ack(number, segment_seq, low, high - low, now) for low, high in found])
         for low, high in found:
-            core.registry.resolve(name, segment_seq, low, count=high - low)
+            desk.registry.resolve(name, segment_seq, low, count=high - low)
 
 
-def set_aside(core: Core, claim: Claim, error: QuiverError) -> None:
+def set_aside(desk: Desk, claim: Claim, error: QuiverError) -> None:
     """Do what is to be done about a claim that could not be read, so that others are not held up.
 
     Raises the error itself while it may pass.
     """
-    if not core.registry.holds(claim):
+    if not desk.registry.holds(claim):
         return  # The segment was dropped meanwhile.
     if claim.count > 1:  # One by one the sound ones are told from the others.
-        core.registry.release(core.registry.narrow(claim, 1))
+        desk.registry.release(desk.registry.narrow(claim, 1))
         return
     if isinstance(error, DamageError):
-        core.registry.release(claim)
-        with core.whole():
-            _write_off(core, claim, error)
+        desk.registry.release(claim)
+        with desk.whole():
+            opened = desk.readers.get_if_open(claim.segment_seq)
+            desk.outlet.write_off(claim, error, opened=opened)
         return
     if isinstance(error, MissingError):
-        _postpone(core, claim, error)
+        _postpone(desk, claim, error)
         return
-    count = core.unread_counts[claim.segment_seq] = core.unread_counts.get(claim.segment_seq, 0) + 1
+    count = desk.unread_counts[claim.segment_seq] = desk.unread_counts.get(claim.segment_seq, 0) + 1
     if count < _READS_MAX or not isinstance(error, StorageError):
-        core.registry.release(claim)
+        desk.registry.release(claim)
         raise error
-    _postpone(core, claim, error)
+    _postpone(desk, claim, error)
 
 
-def _postpone(core: Core, claim: Claim, error: QuiverError) -> None:
+def _postpone(desk: Desk, claim: Claim, error: QuiverError) -> None:
     """Leave a bundle that cannot be read for later: what is not seen is not known to be lost."""
-    if claim.segment_seq not in core.missing_segments:
-        core.missing_segments.add(claim.segment_seq)
-        core.metrics.add("quiver.segment.missing")
+    if claim.segment_seq not in desk.missing_segments:
+        desk.missing_segments.add(claim.segment_seq)
+        desk.metrics.add("quiver.segment.missing")
         _log.warning("subscriber.segment_missing", extra={"error": str(error)})
-    core.registry.nack(claim, core.clock.wall_ns() + core.config.subscriber.retry_max)
+    desk.registry.nack(claim, desk.clock.wall_ns() + desk.config.subscriber.retry_max)
 
 
-def _write_off(core: Core, claim: Claim, error: DamageError) -> None:
-    """Record as dropped what cannot be read, the bundle or its whole segment, with a copy kept."""
-    seq = claim.segment_seq
-    opened = core.readers.get_if_open(seq)
-    is_known = opened is not None and claim.bundle_index in opened.reader.lost
-    if seq not in core.damaged_segments and not is_known:
-        _copy_segment(core, seq, error)
-        core.damaged_segments.add(seq)
-        core.metrics.add("quiver.damage.found", label="segment")
-        core.report.damage.append(error)
-    if opened is None:
-        write_off_segment(core, seq, DROPPED_DAMAGED)
-        return
-    now = core.clock.wall_ns()
-    record = Dropped(claim.subscriber_id, seq, claim.bundle_index, 1, now, DROPPED_DAMAGED)
-    write(core, [record])
-    name = core.registry.name_of(claim.subscriber_id)
-    core.registry.resolve(name, seq, claim.bundle_index)
-    core.metrics.add("quiver.subscriber.dropped_bundles", label=name)
-
-
-def _copy_segment(core: Core, segment_seq: int, error: DamageError) -> None:
-    """Keep a damaged segment in quarantine: the original goes once all bundles are resolved."""
-    path = core.catalog.get(segment_seq).path
-    copy_file(core.disk, core.path("quarantine"), path, error=error)
-
-
-def ack(core: Core, claim: Claim) -> None:
+def ack(desk: Desk, claim: Claim) -> None:
     """Write down that a subscriber has its bundles; durable with the next tick at the latest."""
-    core.check()
-    if not core.registry.holds(claim):
+    desk.check()
+    if not desk.registry.holds(claim):
         return
-    now = core.clock.wall_ns()
-    with core.whole():
-        write(core, [Ack(claim.subscriber_id, *claim.run, now)])
-        core.registry.settle(claim)
+    now = desk.clock.wall_ns()
+    with desk.whole():
+        desk.outlet.append([Ack(claim.subscriber_id, *claim.run, now)])
+        desk.registry.settle(claim)
 
 
-def nack(core: Core, claim: Claim, delay_ns: int | None, *, reason: str) -> None:
+def nack(desk: Desk, claim: Claim, delay_ns: int | None, *, reason: str) -> None:
     """Write down that a subscriber failed with bundles; they are offered again after the delay.
 
     Without one, the delay doubles with each attempt, from ``retry_first`` to ``retry_max``. What
     failed as often as ``max_attempts`` allows is given up instead; should the disk have no room for
     that, it is tried once more.
     """
-    core.check()
-    if not core.registry.holds(claim):
+    desk.check()
+    if not desk.registry.holds(claim):
         return
-    config = core.config.subscriber
+    config = desk.config.subscriber
     if 0 < config.max_attempts <= claim.attempt:
         try:
-            _give_up(core, claim, DEAD_ATTEMPTS, reason=reason)
+            _give_up(desk, claim, DEAD_ATTEMPTS, reason=reason)
         except QuiverError as error:
-            core.check()
+            desk.check()
             _log.warning("subscriber.dead_letter_failed", extra={"error": str(error)})
         else:
             return
     if delay_ns is None:
         delay_ns = min(config.retry_first << min(claim.attempt - 1, 32), config.retry_max)
         delay_ns -= int(delay_ns * _jitter(claim))
-    now = core.clock.wall_ns()
+    now = desk.clock.wall_ns()
     records = [
         Nack(
             subscriber_id=claim.subscriber_id,
@@ -240,11 +210,11 @@ def nack(core: Core, claim: Claim, delay_ns: int | None, *, reason: str) -> None
         )
         for index in range(claim.bundle_index, claim.bundle_index + claim.count)
     ]
-    with core.whole():
-        write(core, records)
-        core.registry.nack(claim, now + delay_ns)
+    with desk.whole():
+        desk.outlet.append(records)
+        desk.registry.nack(claim, now + delay_ns)
     _log.info("subscriber.nacked", extra={"attempt": claim.attempt, "reason": reason[:200]})
-    core.announce()
+    desk.announce()
 
 
 def _jitter(claim: Claim) -> float:
@@ -253,37 +223,28 @@ def _jitter(claim: Claim) -> float:
     return _JITTER * zlib.crc32(text.encode()) / (1 << 32)
 
 
-def reject(core: Core, claim: Claim, *, reason: str) -> None:
+def reject(desk: Desk, claim: Claim, *, reason: str) -> None:
     """Give bundles up for a subscriber: they are set aside, durably, and never delivered again.
 
     Raises what the disk refuses; nothing is given up then.
     """
-    core.check()
-    if core.registry.holds(claim):
-        _give_up(core, claim, DEAD_REJECTED, reason=reason)
+    desk.check()
+    if desk.registry.holds(claim):
+        _give_up(desk, claim, DEAD_REJECTED, reason=reason)
 
 
-def _give_up(core: Core, claim: Claim, outcome: int, *, reason: str) -> None:
-    record = dead_letters.write(
-        core, claim, outcome, opened=open_claimed(core, claim), reason=reason
-    )
-    name = core.registry.name_of(claim.subscriber_id)
-    with core.whole():
-        write(core, [record])
-        core.registry.count_dead_letters(claim)
-        core.registry.settle(claim)
-    core.metrics.add("quiver.subscriber.dead_letters", claim.count, label=name)
+def _give_up(desk: Desk, claim: Claim, outcome: int, *, reason: str) -> None:
+    opened = open_claimed(desk, claim)
+    name = desk.registry.name_of(claim.subscriber_id)
+    with desk.whole():
+        desk.outlet.give_up(claim, outcome, opened=opened, reason=reason)
+        desk.registry.count_dead_letters(claim)
+        desk.registry.settle(claim)
+    desk.metrics.add("quiver.subscriber.dead_letters", claim.count, label=name)
     _log.warning("subscriber.dead_letter", extra={"attempt": claim.attempt, "reason": reason[:200]})
 
 
-def defer(core: Core, claim: Claim) -> None:
+def defer(desk: Desk, claim: Claim) -> None:
     """Put claimed bundles back; they are offered again at once and nothing is written."""
-    core.registry.release(claim)
-    core.announce()
-
-
-def write(core: Core, records: Sequence[Record]) -> None:
-    """Append to ack.log; durable with the next tick."""
-    core.acks.append(records)
-    core.acks_unsynced = True
-    core.metrics.add("quiver.acks.records", len(records))
+    desk.registry.release(claim)
+    desk.announce()

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 from quiver.bundle import RecordBundle
 from quiver.engine import delivery
-from quiver.engine.core import Core
 from quiver.engine.delivery import Found
+from quiver.engine.desk import Desk
 from quiver.errors import InputError
 from quiver.schemas import same_schema
 from quiver.subscriber import Claim, Delivery
-
-if TYPE_CHECKING:
-    from quiver.engine.subscriber_desk import SubscriberDesk
 
 __all__ = ["Given"]
 
@@ -25,10 +22,15 @@ class Given(Delivery):
     """The data of one handle, and its way back to the store."""
 
     def __init__(
-        self, store: SubscriberDesk, core: Core, found: Found, *, slots: Collection[int] | None
+        self,
+        core: Desk,
+        found: Found,
+        check: Callable[[], None],
+        *,
+        slots: Collection[int] | None,
     ) -> None:
-        self._store = store
         self._core = core
+        self._check = check
         self._found = found
         self._slots = slots
 
@@ -62,31 +64,31 @@ class Given(Delivery):
 
     def ack(self, claim: Claim) -> None:
         """Resolve the bundles."""
-        self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
+        with self._hold():
             delivery.ack(self._core, claim)
 
     def nack(self, claim: Claim, *, retry_after_ns: int | None, reason: str) -> None:
         """Have them offered again later."""
-        self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
+        with self._hold():
             delivery.nack(self._core, claim, retry_after_ns, reason=reason)
 
     def reject(self, claim: Claim, *, reason: str) -> None:
         """Have them set aside."""
-        self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
+        with self._hold():
             delivery.reject(self._core, claim, reason=reason)
 
     def defer(self, claim: Claim) -> None:
         """Have them offered again."""
-        self._store.check_usable()
-        with self._core.lock:
-            self._core.check_open()
+        with self._hold():
             delivery.defer(self._core, claim)
+
+    @contextmanager
+    def _hold(self) -> Iterator[None]:
+        self._core.check_process()
+        with self._core.lock:
+            self._core.check()
+            self._check()
+            yield
 
     def defer_later(self, claim: Claim) -> None:
         """Note that they are to be deferred."""

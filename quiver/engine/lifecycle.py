@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from quiver.acks import Pause, Register, Rename, Unregister
 from quiver.engine.core import Core
-from quiver.engine.delivery import write
 from quiver.engine.sealed import finalize
 from quiver.engine.space import sync_acks
 from quiver.engine.start import Position, Start, find_start, parse_start
@@ -78,7 +77,7 @@ def reset(core: Core, name: str, start: Start = "earliest") -> None:
 def _enter(core: Core, subscriber_id: int, name: str, *, position: Position) -> None:
     """Write a register down, then follow it."""
     now = core.clock.wall_ns()
-    write(core, [Register(subscriber_id, name, now, *position)] * 2)
+    core.outlet.append([Register(subscriber_id, name, now, *position)] * 2)
     sync_acks(core)
     core.registry.replay_register(
         subscriber_id,
@@ -104,7 +103,7 @@ def unregister(core: Core, name: str) -> None:
     core.check()
     core.registry.member(name)
     with core.whole():
-        write(core, [Unregister(core.registry.ids[name], core.clock.wall_ns())])
+        core.outlet.append([Unregister(core.registry.ids[name], core.clock.wall_ns())])
         sync_acks(core)
         core.registry.unregister(name)
         core.announce()
@@ -118,7 +117,7 @@ def rename(core: Core, name: str, new_name: str) -> None:
     if new_name in core.registry.ids:
         raise SubscriberError(f"there is a subscriber {new_name!r} already")
     with core.whole():
-        write(core, [Rename(subscriber_id, new_name, core.clock.wall_ns())] * 2)
+        core.outlet.append([Rename(subscriber_id, new_name, core.clock.wall_ns())] * 2)
         sync_acks(core)
         core.registry.rename(name, new_name)
         core.announce()
@@ -129,7 +128,7 @@ def pause(core: Core, name: str, *, paused: bool) -> None:
     core.check()
     subscriber_id = _id(core, name)
     with core.whole():
-        write(core, [Pause(subscriber_id, core.clock.wall_ns(), paused)])
+        core.outlet.append([Pause(subscriber_id, core.clock.wall_ns(), paused)])
         sync_acks(core)
         core.registry.replay_paused(subscriber_id, paused=paused)
         core.announce()

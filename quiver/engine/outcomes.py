@@ -9,6 +9,7 @@ from quiver.acks import (
     DeadLetter,
     Dropped,
     Floor,
+    Lease,
     Nack,
     NackState,
     Pause,
@@ -117,7 +118,9 @@ def apply(registry: Registry, record: Record) -> None:
         registry.replay_rename(record.subscriber_id, record.name)
     elif isinstance(record, Pause):
         registry.replay_paused(record.subscriber_id, paused=record.paused)
-    if isinstance(record, (Ack, Nack, DeadLetter, Register)):
+    elif isinstance(record, Lease):
+        registry.replay_lease(record.subscriber_id, record.lease)
+    if isinstance(record, (Ack, Nack, DeadLetter, Register, Lease)):
         registry.replay_seen(record.subscriber_id, record.at_ns)
 
 
@@ -143,6 +146,7 @@ def snapshot_of(state: SubscriberState) -> SubscriberSnapshot:
         paused=state.paused,
         last_seen_ns=state.last_seen_ns,
         dead_letter_count=state.dead_letter_count,
+        lease=state.lease,
     )
 
 
@@ -159,4 +163,5 @@ def _state(snapshot: SubscriberSnapshot) -> SubscriberState:
         paused=snapshot.paused,
         last_seen_ns=snapshot.last_seen_ns,
         dead_letter_count=snapshot.dead_letter_count,
+        lease=snapshot.lease,
     )

@@ -20,6 +20,7 @@ from quiver.config import HARD_LIMITS, Config
 from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.outcomes import open_outcomes, restore_registry
+from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
 from quiver.engine.sealed import seal, try_reclaim, write_sealed
 from quiver.engine.stored import check_readable
@@ -182,7 +183,7 @@ def _recover(
     covered = floor.next_wal_seq - 1
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
-    return Core(
+    core = Core(
         disk=disk,
         folder=folder,
         number=number,
@@ -201,6 +202,8 @@ def _recover(
         report=report,
         floor=floor,
     )
+    core.outlet = LogOutlet(core)
+    return core
 
 
 def _load_catalog(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -56,7 +55,6 @@ class Store(SubscriberDesk):
     ) -> None:
         self._core = core
         self._let_go = let_go
-        self._owner = os.getpid()
         self._closed = False
         self._commit = GroupCommit(core)
         core.listeners.add(settling(self._commit))
@@ -274,17 +272,13 @@ class Store(SubscriberDesk):
     @property
     def inherited(self) -> bool:
         """Whether this is the copy of a store that a forked child has."""
-        return os.getpid() != self._owner
+        return self._core.inherited
 
     def check_usable(self) -> None:
         """Raise ClosedError after close or in a forked child, PoisonedError after a failed sync."""
         if self._closed:
             raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
-        if self.inherited:
-            raise ClosedError(
-                "the store was opened in another process and came here by fork",
-                hint="open stores after forking, one process each",
-            )
+        self._core.check_process()
         self._core.check()
 
     # look --------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quiver.engine import delivery
-from quiver.engine.core import Core
 from quiver.engine.delivery import Found
+from quiver.engine.desk import Desk
 from quiver.engine.given import Given
 from quiver.engine.listeners import Listener
 from quiver.engine.wanted import Wanted, skipped_runs
-from quiver.errors import ClosedError, DamageError, InputError, StorageError
+from quiver.errors import ClosedError, DamageError, InputError, StorageError, SubscriberError
 from quiver.subscriber import BundleHandle, BundleRun, Claim
 from quiver.units import SECOND, parse_duration
 
@@ -41,7 +41,7 @@ class Subscription:
     the subscriber's, kept in the store: a new subscription under the same name goes on from there.
     """
 
-    def __init__(self, store: SubscriberDesk, core: Core, name: str, *, wanted: Wanted) -> None:
+    def __init__(self, store: SubscriberDesk, core: Desk, name: str, *, wanted: Wanted) -> None:
         self.name = name
         self._store = store
         self._core = core
@@ -49,6 +49,7 @@ class Subscription:
         self._ahead: deque[Found] = deque()
         self._looked_through: set[int] = set()
         self._closed = False
+        self._lease = core.registry.member(name).lease
 
     def poll(self) -> BundleHandle | None:
         """Claim the next bundle if one is ready; never waits."""
@@ -220,7 +221,7 @@ class Subscription:
         """Make the handle of a bundle that was claimed."""
         return BundleHandle(
             found.claim,
-            Given(self._store, self._core, found, slots=self._wanted.slots),
+            Given(self._core, found, self._check_outcome, slots=self._wanted.slots),
             subscriber=self.name,
             slots=tuple(found.bundle),
             core=self._core.number,
@@ -232,11 +233,17 @@ class Subscription:
         table, slots = self._core.manifest.slots, self._wanted.slots
         return BundleRun(
             found.claim,
-            Given(self._store, self._core, found, slots=slots),
+            Given(self._core, found, self._check_outcome, slots=slots),
             subscriber=self.name,
             slots=tuple(slot.name for slot in table if slots is None or slot.slot_id in slots),
             core=self._core.number,
         )
+
+    def _check_outcome(self) -> None:
+        """Raise unless an outcome can be given; needs the lock."""
+        self._store.check_usable()
+        self._core.check_open()
+        self.check_lease()
 
     def give_back_if_any(self, found: Found | None) -> None:
         """Offer a bundle again that was claimed and not handed out."""
@@ -262,6 +269,15 @@ class Subscription:
         self._core.check_open()
         if self._closed:
             raise ClosedError(f"the subscription {self.name!r} is closed")
+        self.check_lease()
+
+    def check_lease(self) -> None:
+        """Raise SubscriberError if another process goes on under this name; needs the lock."""
+        if self._core.registry.member(self.name).lease != self._lease:
+            raise SubscriberError(
+                f"another process goes on as the subscriber {self.name!r}",
+                hint="what was not acked is delivered there; subscribe again to take it back",
+            )
 
     def __repr__(self) -> str:
         """Name the subscriber."""

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from quiver.engine.core import Core
+from quiver.engine.desk import Desk
 from quiver.errors import InputError, QuiverError
 from quiver.segment import BundleEntry, SegmentReader
 from quiver.subscriber import Order, Ranked, newest, oldest
@@ -31,7 +31,7 @@ class Wanted:
 
 
 def wanted_of(
-    core: Core,
+    core: Desk,
     *,
     order: DeliveryOrder = "oldest",
     slots: Collection[str] | str | None = None,
@@ -49,7 +49,7 @@ def wanted_of(
     return Wanted(_order(core, order), slot_ids, prefetch)
 
 
-def _order(core: Core, order: DeliveryOrder) -> Order:
+def _order(core: Desk, order: DeliveryOrder) -> Order:
     if order == "oldest":
         return oldest
     if order == "newest":
@@ -61,7 +61,7 @@ def _order(core: Core, order: DeliveryOrder) -> Order:
     )
 
 
-def _ranks(core: Core, rank: Rank) -> Callable[[int], Iterator[tuple[float, int, int]]]:
+def _ranks(core: Desk, rank: Rank) -> Callable[[int], Iterator[tuple[float, int, int]]]:
     def runs(segment_seq: int) -> Iterator[tuple[float, int, int]]:
         info = core.catalog.get(segment_seq)
         try:

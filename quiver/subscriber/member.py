@@ -44,6 +44,7 @@ class Member:
         self.paused = False
         self.last_seen_ns = 0
         self.dead_letter_count = 0
+        self.lease = 0
         self.offers = Offers(self.progress)
         self.nacks: dict[Bundle, tuple[int, int]] = {}
         self.claims: dict[int, Claim] = {}
@@ -138,6 +139,14 @@ class Member:
         self._overtake(segment_seq, first, count)
         return newly
 
+    def raise_lease(self, lease: int) -> None:
+        """Let only a higher lease count from now on: what was claimed is offered again."""
+        if lease <= self.lease:
+            return
+        self.lease = lease
+        for claim in list(self.claims.values()):
+            self._overtake(*claim.run)
+
     def _resolve(self, segment_seq: int, first: int, count: int) -> int:
         newly = self.progress.resolve(segment_seq, first, count)
         if newly:
@@ -193,6 +202,7 @@ class Member:
             paused=self.paused,
             last_seen_ns=self.last_seen_ns,
             dead_letter_count=self.dead_letter_count,
+            lease=self.lease,
         )
 
     def restore(self, snapshot: SubscriberSnapshot) -> None:
@@ -200,3 +210,4 @@ class Member:
         self.paused = snapshot.paused
         self.last_seen_ns = snapshot.last_seen_ns
         self.dead_letter_count = snapshot.dead_letter_count
+        self.lease = snapshot.lease

@@ -326,6 +326,12 @@ class Registry:
         if name is not None:
             self._members[name].paused = paused
 
+    def replay_lease(self, subscriber_id: int, lease: int) -> None:
+        """Let only a lease or a higher one count; nothing happens if nobody has the id."""
+        name = self._names.get(subscriber_id)
+        if name is not None:
+            self._members[name].raise_lease(lease)
+
     def replay_seen(self, subscriber_id: int, at_ns: int) -> None:
         """Note that something of a subscriber was recorded at a time; the latest counts."""
         name = self._names.get(subscriber_id)

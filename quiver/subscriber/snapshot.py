@@ -38,3 +38,4 @@ class SubscriberSnapshot:
     paused: bool = False
     last_seen_ns: int = 0
     dead_letter_count: int = 0
+    lease: int = 0

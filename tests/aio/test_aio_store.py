@@ -258,14 +258,14 @@ def test_the_copy_in_a_forked_child_refuses_at_once(disk: GatedDisk) -> None:
     async def main() -> None:
         async with open_async(disk) as store:
             subscription = await store.subscribe("reader")
-            owner, store.store._owner = store.store._owner, -1
+            owner, store.store._core.owner = store.store._core.owner, -1
             acts = (lambda: store.append(bundle(0)), store.info)
             for act in (*acts, subscription.next, subscription.poll):
                 with pytest.raises(quiver.ClosedError, match="fork"):
                     await act()
             for harmless in (store.close, subscription.close):
                 await harmless()
-            store.store._owner = owner
+            store.store._core.owner = owner
             assert await store.append(bundle(0)) == 0
 
     asyncio.run(main())

@@ -148,7 +148,7 @@ def nothing(*args: object, **named: object) -> None:
         ("active log", "quiver.wal.replay.copy_range", nothing, "not in quarantine"),
         ("active log", "quiver.wal.reader._next_entry", lambda d, *_: d.size, "never gets"),
         ("segment", "quiver.segment.stream_file.check_crc32c", nothing, "gets bundle"),
-        ("segment", "quiver.engine.delivery.copy_file", nothing, "not in quarantine"),
+        ("segment", "quiver.engine.outlet.copy_file", nothing, "not in quarantine"),
         ("segment", "quiver.engine.recovery.copy_file", nothing, "not in quarantine"),
         ("ack.log", "quiver.acks.format.crc32c", ANYTHING, "refused|gets|Error|twice"),
         ("ack.log", "quiver.acks.opening._set_aside", nothing, "not in quarantine"),

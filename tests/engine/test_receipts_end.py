@@ -181,11 +181,11 @@ def test_the_copy_in_a_forked_child_does_not_wait(open_gated) -> None:
     receipts = [store.append(bundle(n), wait=False) for n in range(2)]
     receipts[0].wait()
     later = store.append(bundle(2), wait=False)
-    owner, store._owner = store._owner, -1
+    owner, store._core.owner = store._core.owner, -1
     assert receipts[0].wait() == 0
     assert not later.is_durable
     for timeout in (None, 0):
         with pytest.raises(quiver.ClosedError, match="fork"):
             later.wait(timeout)
-    store._owner = owner
+    store._core.owner = owner
     assert later.wait() == 2

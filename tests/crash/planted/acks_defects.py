@@ -182,9 +182,9 @@ DEFECTS: Final = (
     Defect(
         "a new subscriber is not synced",
         "quiver.engine.lifecycle",
-        "    write(core, [Register(subscriber_id, name, now, *position)] * 2)\n"
+        "    core.outlet.append([Register(subscriber_id, name, now, *position)] * 2)\n"
         "    sync_acks(core)\n",
-        "    write(core, [Register(subscriber_id, name, now, *position)] * 2)\n",
+        "    core.outlet.append([Register(subscriber_id, name, now, *position)] * 2)\n",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(
@@ -203,9 +203,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "acks do not say that there is something to sync",
-        "quiver.engine.delivery",
-        "    core.acks.append(records)\n    core.acks_unsynced = True\n",
-        "    core.acks.append(records)\n",
+        "quiver.engine.outlet",
+        "        core.acks.append(records)\n        core.acks_unsynced = True\n",
+        "        core.acks.append(records)\n",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(

@@ -25,6 +25,7 @@ from quiver.acks.format import (
     encode_header,
     encode_record,
 )
+from quiver.acks.inbox import INBOX_LAYOUT, decode_inbox, encode_inbox
 from quiver.acks.log import AckLog
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_NAME, Replay
 from quiver.acks.records import Ack, Record
@@ -48,6 +49,7 @@ def one_input(data: bytes) -> None:
     check_header(log)
     check_frames(log[HEADER_SIZE:])
     check_checkpoint(state)
+    check_inbox(repaired_inbox(state) if flags & REPAIR else state)
     files = {}
     if not flags & NO_LOG:
         files[LOG_NAME] = log
@@ -122,6 +124,23 @@ def check_checkpoint(data: bytes) -> None:
     except (DamageError, VersionError):
         return
     assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
+
+
+def repaired_inbox(data: bytes) -> bytes:
+    """Give an inbox its size and its checksum."""
+    if len(data) < INBOX_LAYOUT.size + 4:
+        return data
+    fields = list(INBOX_LAYOUT.unpack_from(data))
+    fields[6] = len(data) & 0xFFFF_FFFF
+    return sealed(INBOX_LAYOUT.pack(*fields) + data[INBOX_LAYOUT.size :])
+
+
+def check_inbox(data: bytes) -> None:
+    try:
+        inbox = decode_inbox(data)
+    except (DamageError, VersionError):
+        return
+    assert decode_inbox(encode_inbox(inbox)) == inbox
 
 
 def contents(disk: MemoryDisk) -> dict[str, bytes]:

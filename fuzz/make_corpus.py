@@ -52,6 +52,7 @@ def wal_seeds() -> dict[str, bytes]:
 def acks_seeds() -> dict[str, bytes]:
     log = (GOLDEN / "acks" / "ack.log").read_bytes()
     state = (GOLDEN / "acks" / "checkpoint").read_bytes()
+    inbox = (GOLDEN.with_name("v2") / "acks" / "inbox" / "spark").read_bytes()
     later_log = (GOLDEN.with_name("v2") / "acks" / "ack.log").read_bytes()
     later_state = (GOLDEN.with_name("v2") / "acks" / "checkpoint").read_bytes()
 
@@ -66,6 +67,8 @@ def acks_seeds() -> dict[str, bytes]:
         "damaged": seed(0, log[:100] + b"\xff" * 8 + log[108:], state),
         "torn": seed(0, log[:-30], state),
         "later": seed(0, later_log, later_state),
+        "inbox": seed(0, b"", inbox),
+        "inbox-repaired": seed(fuzz_acks.REPAIR, b"", inbox),
         "later-repaired": seed(fuzz_acks.REPAIR, later_log, later_state[: len(later_state) // 2]),
     }
 

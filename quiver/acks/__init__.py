@@ -9,12 +9,23 @@
 ``replay``      a whole log from its bytes: sound records, and what else there was
 ``opening``     both files at a start: read, set damage aside, mend
 ``log``         the open log: append, sync, checkpoint
+``inbox``       bytes of what a subscriber in another process did
+``letterbox``   the files of such: list, read, write, lock
 ==============  =====================================================================
 
 ``FORMAT.md`` gives the bytes in prose and tables.
 """
 
 from quiver.acks.checkpoint import Checkpoint, SubscriberState
+from quiver.acks.inbox import DeadLetterState, Inbox
+from quiver.acks.letterbox import (
+    INBOX_FOLDER,
+    holding,
+    list_inbox,
+    read_inbox,
+    remove_inbox,
+    write_inbox,
+)
 from quiver.acks.log import AckLog
 from quiver.acks.opening import Replay
 from quiver.acks.records import (
@@ -45,12 +56,15 @@ __all__ = [
     "DROPPED_DAMAGED",
     "DROPPED_OPERATOR",
     "DROPPED_SIZE",
+    "INBOX_FOLDER",
     "Ack",
     "AckLog",
     "Checkpoint",
     "DeadLetter",
+    "DeadLetterState",
     "Dropped",
     "Floor",
+    "Inbox",
     "Lease",
     "Nack",
     "NackState",
@@ -62,4 +76,9 @@ __all__ = [
     "SegmentState",
     "SubscriberState",
     "Unregister",
+    "holding",
+    "list_inbox",
+    "read_inbox",
+    "remove_inbox",
+    "write_inbox",
 ]

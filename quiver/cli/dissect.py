@@ -8,6 +8,7 @@ kind of file   known by               items
 ``segment``    its end                footer, streams, bundles
 ``acks``       first bytes            header, then records and damage in order of offset
 ``checkpoint`` first bytes            header, then subscribers
+``inbox``      first bytes            one
 ``manifest``   JSON with a store id   the fields
 =============  =====================  =======================================================
 """
@@ -26,6 +27,7 @@ from quiver.acks.checkpoint import CHECKPOINT_MAGIC
 from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, Frame, decode_frame, decode_record
 from quiver.acks.format import MAGIC as ACKS_MAGIC
+from quiver.acks.inbox import INBOX_BYTES_MAX, INBOX_MAGIC, decode_inbox
 from quiver.acks.opening import LOG_BYTES_MAX
 from quiver.acks.replay import read_log
 from quiver.cli.output import format_time
@@ -322,6 +324,16 @@ def _checkpoint(disk: Disk, path: str) -> Items:
         raise damage[0]
 
 
+def _inbox(disk: Disk, path: str) -> Items:
+    with closing(disk.open(path)) as file:
+        data = file.read(0, INBOX_BYTES_MAX + 1)
+    fields = asdict(decode_inbox(data))
+    fields["at_time"] = format_time(fields.pop("at_ns"))
+    for nack in fields["nacks"]:
+        nack["not_before_time"] = format_time(nack.pop("not_before_ns"))
+    yield Item("inbox", 0, len(data), fields)
+
+
 def _manifest(disk: Disk, path: str) -> Items:
     with closing(disk.open(path)) as file:
         data = file.read(0, _MANIFEST_BYTES_MAX)
@@ -339,6 +351,7 @@ _MAGICS: Final = {
     SIDECAR_MAGIC: "sidecar",
     ACKS_MAGIC: "acks",
     CHECKPOINT_MAGIC: "checkpoint",
+    INBOX_MAGIC: "inbox",
 }
 _DISSECTORS: Final[dict[str, Callable[[Disk, str], Items]]] = {
     "wal": _wal,
@@ -346,6 +359,7 @@ _DISSECTORS: Final[dict[str, Callable[[Disk, str], Items]]] = {
     "segment": _segment,
     "acks": _acks,
     "checkpoint": _checkpoint,
+    "inbox": _inbox,
     "manifest": _manifest,
 }
 KINDS: Final = tuple(_DISSECTORS)

@@ -9,6 +9,7 @@
 ``copying``    from file to file, inside the system where it can
 ``quarantine`` damaged bytes set aside, with the reason
 ``lock``       one writer for a folder
+``patience``   a lock that is waited for, but not for ever
 ``held``       locks taken once for work on many folders
 ``inside``     one folder of a disk as a disk of its own
 ``overlay``    another disk with changes that nobody else sees
@@ -22,6 +23,7 @@ from quiver.disk.held import HeldDisk
 from quiver.disk.inside import FolderDisk
 from quiver.disk.local import LocalDisk
 from quiver.disk.overlay import OverlayDisk
+from quiver.disk.patience import lock_within
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
 from quiver.disk.replace import TEMPORARY, is_temporary, remove, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
@@ -47,6 +49,7 @@ __all__ = [
     "fetch",
     "fetch_ranges",
     "is_temporary",
+    "lock_within",
     "read_along",
     "read_apart",
     "remove",

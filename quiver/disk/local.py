@@ -376,4 +376,5 @@ def _stat(name: str, found: os.stat_result) -> Stat:
         found.st_size,
         found.st_blocks * _BLOCK,
         found.st_mtime_ns,
+        modes.S_ISLNK(found.st_mode),
     )

@@ -40,7 +40,8 @@ class Stat:
     """What is at a path. ``allocated`` is what the file takes on the disk, holes not counted.
 
     ``modified_ns`` is when its bytes were last written, as far as the system knows: 0 on a disk
-    without a clock. Two looks at one file are equal whatever it says.
+    without a clock. Two looks at one file are equal whatever it says. Links are looked at and not
+    what they point to.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Stat:
     size: int
     allocated: int
     modified_ns: int = field(default=0, compare=False)
+    is_link: bool = False
 
 
 class File(Protocol):

@@ -49,17 +49,17 @@ def test_a_sound_store_is_ok(run, filled) -> None:
     assert findings(run, filled) == findings(run, filled, "note") == []
 
 
-def test_the_kinds_of_ack_log_that_came_later_are_sound(run, filled) -> None:
+def test_the_kinds_of_ack_log_that_came_later_are_sound(run, store) -> None:
     def lags():
-        (core,) = run("info", filled, "--json").document["cores"]
+        (core,) = run("info", store, "--json").document["cores"]
         return {s["subscriber_id"]: s["lag_bundle_count"] for s in core["subscribers"]}
 
     number = max(lags(), key=lags().get)
-    log, _ = AckLog.open(LocalDisk(filled), "core_0/acks", "core_0/quarantine")
+    log, _ = AckLog.open(LocalDisk(store), "core_0/acks", "core_0/quarantine")
     log.append([Pause(number, 1, paused=True), Lease(number, 3, 2), Rename(number, "other", 3)])
     log.append([DeadLetter(number, 0, 0, 3, 4, lease=3)])
     log.close()
-    assert findings(run, filled) == findings(run, filled, "note") == []
+    assert findings(run, store) == findings(run, store, "note") == []
     assert lags()[number] == 0
 
 

@@ -23,6 +23,7 @@ KINDS = {
         ["header", "pause", "pause", "dead_letter", "lease", "rename"],
     ),
     LATER / "acks" / "checkpoint": ("checkpoint", ["header", "subscriber", "subscriber"]),
+    LATER / "acks" / "inbox" / "spark": ("inbox", ["inbox"]),
     GOLDEN / "acks" / "checkpoint": ("checkpoint", ["header", "subscriber", "subscriber"]),
 }
 

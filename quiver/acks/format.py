@@ -39,6 +39,7 @@ from quiver.acks.records import (
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
 
 __all__ = [
+    "ACK_LAYOUT",
     "BODY_SIZE",
     "FLOOR_LAYOUT",
     "FRAME_LAYOUT",
@@ -65,6 +66,8 @@ VERSION: Final = 1
 HEADER_LAYOUT: Final = struct.Struct("<8sHHIQ36xI")
 FRAME_LAYOUT: Final = struct.Struct("<BBBBHHQq36sI")
 OUTCOME_LAYOUT: Final = struct.Struct("<QIIqQI")
+ACK_LAYOUT: Final = struct.Struct("<BBBBHHQqQIIqQI")
+"""The frame of an ack, with its body and without its checksum."""
 REGISTER_LAYOUT: Final = struct.Struct("<QIH22s")
 FLOOR_LAYOUT: Final = struct.Struct("<QQ20x")
 _CRC: Final = struct.Struct("<I")
@@ -146,6 +149,8 @@ def encode_record(record: Record, record_seq: int) -> bytes:
 
     Raises InputError if a value does not fit, or makes no sense to a reader.
     """
+    if type(record) is Ack:  # Nearly all records are acks.
+        return _encode_ack(record, record_seq)
     try:
         kind, reason, bodies = _BODIES[type(record)](record)
         flags = PAUSED if isinstance(record, Pause) and record.paused else 0
@@ -209,20 +214,41 @@ def _run_fault(first: int, count: int) -> str | None:
     return None
 
 
-def _outcome_bodies(record: Ack | Dropped | DeadLetter) -> _Bodies:
+def _encode_ack(ack: Ack, record_seq: int) -> bytes:
+    fault = _run_fault(ack.bundle_first, ack.bundle_count)
+    if fault is not None:
+        raise InputError(fault)
+    try:
+        frame = ACK_LAYOUT.pack(
+            KIND_ACK,
+            0,
+            1,
+            0,
+            ack.subscriber_id,
+            0,
+            record_seq,
+            ack.at_ns,
+            ack.segment_seq,
+            ack.bundle_first,
+            ack.bundle_count,
+            0,
+            ack.lease,
+            0,
+        )
+    except struct.error as error:
+        raise InputError(f"{ack} does not fit into a record: {error}") from error
+    return frame + _CRC.pack(crc32c(frame))
+
+
+def _outcome_bodies(record: Dropped | DeadLetter) -> _Bodies:
     fault = _run_fault(record.bundle_first, record.bundle_count)
     if fault is not None:
         raise InputError(fault)
-    kind, reason, lease, attempt = KIND_ACK, 0, 0, 0
-    if isinstance(record, Ack):
-        lease = record.lease
-    elif isinstance(record, Dropped):
-        kind, reason = KIND_DROPPED, record.reason
-    else:
-        kind, reason = KIND_DEAD_LETTER, record.reason
-        lease, attempt = record.lease, record.attempt
     place = record.segment_seq, record.bundle_first, record.bundle_count
-    return kind, reason, [OUTCOME_LAYOUT.pack(*place, 0, lease, attempt)]
+    if isinstance(record, Dropped):
+        return KIND_DROPPED, record.reason, [OUTCOME_LAYOUT.pack(*place, 0, 0, 0)]
+    body = OUTCOME_LAYOUT.pack(*place, 0, record.lease, record.attempt)
+    return KIND_DEAD_LETTER, record.reason, [body]
 
 
 def _nack_bodies(record: Nack) -> _Bodies:
@@ -247,7 +273,6 @@ def _name_bodies(name: str, start: tuple[int, int]) -> list[bytes]:
 
 
 _BODIES: Final[dict[type, Callable[..., _Bodies]]] = {
-    Ack: _outcome_bodies,
     Dropped: _outcome_bodies,
     DeadLetter: _outcome_bodies,
     Nack: _nack_bodies,

@@ -100,13 +100,10 @@ class AckLog:
         disk is full or the log so large that it needs a checkpoint first.
         """
         file = self._usable()
-        frames = []
-        seq = self._last_seq
-        for record in records:
-            data = encode_record(record, seq + 1)
-            seq += len(data) // FRAME_SIZE
-            frames.append(data)
-        data = b"".join(frames)
+        if len(records) == 1:
+            data = encode_record(records[0], self._last_seq + 1)
+        else:
+            data = self._encode(records)
         if not data:
             return
         if self._end + len(data) > LOG_BYTES_MAX:
@@ -121,7 +118,7 @@ class AckLog:
                 self._cut()
             raise
         self._end += len(data)
-        self._last_seq = seq
+        self._last_seq += len(data) // FRAME_SIZE
         self._unsynced = True
 
     def sync(self) -> None:
@@ -176,6 +173,15 @@ class AckLog:
         if self._file is None:
             raise ClosedError("ack.log is closed")
         return self._file
+
+    def _encode(self, records: Sequence[Record]) -> bytes:
+        frames = []
+        seq = self._last_seq
+        for record in records:
+            data = encode_record(record, seq + 1)
+            seq += len(data) // FRAME_SIZE
+            frames.append(data)
+        return b"".join(frames)
 
     def _cut(self) -> None:
         """Bring the file to its last good end and sync it; poisoned if even that fails."""

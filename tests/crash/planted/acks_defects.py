@@ -41,7 +41,7 @@ DEFECTS: Final = (
     Defect(
         "numbers of records stand still",
         LOG,
-        "        self._last_seq = seq\n        self._unsynced",
+        "        self._last_seq += len(data) // FRAME_SIZE\n        self._unsynced",
         "        self._unsynced",
     ),
     Defect(

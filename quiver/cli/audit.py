@@ -22,8 +22,8 @@ from quiver.cli.inspect import (
     naming,
     survey_wal,
 )
-from quiver.cli.outcomes import read_acks
 from quiver.disk import Disk, Stat, is_temporary
+from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, covered_place
 from quiver.engine.migration import layout_of_log
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError

@@ -23,9 +23,9 @@ from quiver.acks.format import FRAME_SIZE, HEADER_SIZE
 from quiver.acks.opening import CHECKPOINT_NAME, LOG_BYTES_MAX, LOG_NAME
 from quiver.acks.replay import read_log
 from quiver.cli.inspect import listing, load_segments, open_wal
-from quiver.cli.outcomes import read_acks
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk
+from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, core_numbers, covered_place
 from quiver.errors import DamageError, MissingError
 from quiver.ipc import decode_stream

@@ -75,7 +75,8 @@ def info(output: Output, *, folder: str) -> None:
 def _describe(disk: Disk, core: int, manifest: StoreManifest) -> Fields:
     """Read one core, station by station."""
     from quiver.cli.inspect import load_segments
-    from quiver.cli.outcomes import read_acks, subscriber_fields
+    from quiver.cli.outcomes import subscriber_fields
+    from quiver.engine.beside import read_acks
     from quiver.engine.migration import layout_of_log
 
     catalog, damaged = load_segments(disk, core)

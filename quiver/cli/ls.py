@@ -161,7 +161,8 @@ def _segments(disk: Disk, core: int, _: StoreManifest) -> Iterator[Fields]:
 
 def _subscribers(disk: Disk, core: int, _: StoreManifest) -> Iterator[Fields]:
     from quiver.cli.inspect import load_segments
-    from quiver.cli.outcomes import read_acks, subscriber_fields
+    from quiver.cli.outcomes import subscriber_fields
+    from quiver.engine.beside import read_acks
 
     catalog, _damaged = load_segments(disk, core)
     acks = read_acks(disk, core, {i.segment_seq: i.bundle_count for i in catalog})

@@ -154,6 +154,11 @@ class Core:
     missing_segments: set[int] = field(default_factory=set)
     unread_counts: dict[int, int] = field(default_factory=dict)
     """How often in a row the disk refused to let a segment be read."""
+    folded: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Size and time of each inbox when it was folded in: it has no more to tell."""
+    refused_inboxes: dict[str, QuiverError] = field(default_factory=dict)
+    own_leases: set[str] = field(default_factory=set)
+    """Subscribers of other processes that this one took over."""
     forgotten: deque[Claim] = field(default_factory=deque)
     """Claims whose handles were collected without an outcome; a deque needs no lock."""
     where_in_log: Callable[[Place], tuple[str, Place]] = field(init=False)

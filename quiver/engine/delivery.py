@@ -28,6 +28,7 @@ __all__ = [
     "ack",
     "claim",
     "defer",
+    "give_up",
     "nack",
     "open_claimed",
     "pick",
@@ -116,18 +117,12 @@ def pick(desk: Desk, found: Found, claim: Claim) -> Found:
 def skip(desk: Desk, name: str, segment_seq: int, *, runs: Iterable[tuple[int, int]]) -> None:
     """Resolve bundles, as runs (first, count), that a subscriber does not want; no claims."""
     progress, now = desk.registry.progress(name), desk.clock.wall_ns()
-    open_runs = progress.open_runs(segment_seq)
-    found = [
-        (max(low, first), min(low + size, first + count))
-        for first, count in runs
-        for low, size in open_runs
-        if max(low, first) < min(low + size, first + count)
-    ]
+    found = [part for run in runs for part in progress.open_within(segment_seq, *run)]
     number = desk.registry.ids[name]
     with desk.whole():
-        desk.outlet.append([Ack(number, segment_seq, low, high - low, now) for low, high in found])
-        for low, high in found:
-            desk.registry.resolve(name, segment_seq, low, count=high - low)
+        desk.outlet.append([Ack(number, segment_seq, *part, now) for part in found])
+        for first, count in found:
+            desk.registry.resolve(name, segment_seq, first, count=count)
 
 
 def set_aside(desk: Desk, claim: Claim, error: QuiverError) -> None:
@@ -189,7 +184,7 @@ def nack(desk: Desk, claim: Claim, delay_ns: int | None, *, reason: str) -> None
     config = desk.config.subscriber
     if 0 < config.max_attempts <= claim.attempt:
         try:
-            _give_up(desk, claim, DEAD_ATTEMPTS, reason=reason)
+            give_up(desk, claim, DEAD_ATTEMPTS, reason=reason)
         except QuiverError as error:
             desk.check()
             _log.warning("subscriber.dead_letter_failed", extra={"error": str(error)})
@@ -230,10 +225,11 @@ def reject(desk: Desk, claim: Claim, *, reason: str) -> None:
     """
     desk.check()
     if desk.registry.holds(claim):
-        _give_up(desk, claim, DEAD_REJECTED, reason=reason)
+        give_up(desk, claim, DEAD_REJECTED, reason=reason)
 
 
-def _give_up(desk: Desk, claim: Claim, outcome: int, *, reason: str) -> None:
+def give_up(desk: Desk, claim: Claim, outcome: int, *, reason: str) -> None:
+    """Set aside the bundles of a claim that stands, and resolve them."""
     opened = open_claimed(desk, claim)
     name = desk.registry.name_of(claim.subscriber_id)
     with desk.whole():

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from quiver.acks import Pause, Register, Rename, Unregister
 from quiver.engine.core import Core
+from quiver.engine.inboxes import forget_inbox
 from quiver.engine.sealed import finalize
 from quiver.engine.space import sync_acks
 from quiver.engine.start import Position, Start, find_start, parse_start
 from quiver.errors import SubscriberError
 from quiver.subscriber import check_name
 
-__all__ = ["Lag", "lag_of", "pause", "register", "rename", "reset", "unregister"]
+__all__ = ["Lag", "lag_of", "pause", "register", "register_at", "rename", "reset", "unregister"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,18 @@ class Lag:
 def register(core: Core, name: str, start: Start = "earliest") -> None:
     """Make a subscriber known, for good; one that is known stays where it is."""
     core.check()
-    if name in core.registry.ids:
+    if name in core.registry:
         return
     check_name(name)
     position = _position(core, start)
-    if name in core.registry.ids:
-        return  # Somebody was faster while a segment was written.
+    if name not in core.registry:  # Somebody may have been faster while a segment was written.
+        register_at(core, name, position)
+
+
+def register_at(core: Core, name: str, position: Position) -> None:
+    """Make a subscriber known that nobody knows yet."""
     with core.whole():
-        subscriber_id = core.registry.next_id()
-        _enter(core, subscriber_id, name, position=position)
+        _enter(core, core.registry.next_id(), name, position=position)
 
 
 def reset(core: Core, name: str, start: Start = "earliest") -> None:
@@ -72,6 +76,7 @@ def reset(core: Core, name: str, start: Start = "earliest") -> None:
     with core.whole():
         _enter(core, core.registry.next_id(), name, position=position)
         core.announce()
+    forget_inbox(core, name)
 
 
 def _enter(core: Core, subscriber_id: int, name: str, *, position: Position) -> None:
@@ -107,6 +112,7 @@ def unregister(core: Core, name: str) -> None:
         sync_acks(core)
         core.registry.unregister(name)
         core.announce()
+    forget_inbox(core, name)
 
 
 def rename(core: Core, name: str, new_name: str) -> None:
@@ -114,13 +120,14 @@ def rename(core: Core, name: str, new_name: str) -> None:
     core.check()
     check_name(new_name)
     subscriber_id = _id(core, name)
-    if new_name in core.registry.ids:
+    if new_name in core.registry:
         raise SubscriberError(f"there is a subscriber {new_name!r} already")
     with core.whole():
         core.outlet.append([Rename(subscriber_id, new_name, core.clock.wall_ns())] * 2)
         sync_acks(core)
         core.registry.rename(name, new_name)
         core.announce()
+    forget_inbox(core, name)
 
 
 def pause(core: Core, name: str, *, paused: bool) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from quiver.engine.core import Core
 from quiver.engine.delivery import release_forgotten
+from quiver.engine.fold import fold
 from quiver.engine.outcomes import checkpoint
 from quiver.engine.sealed import finalize, seal, wait_for_writer
 from quiver.engine.space import evict, reclaim, sync_acks
@@ -52,7 +53,7 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
     def check_open(core: Core) -> None:
         core.check_open()
 
-    _each(core, sync_acks, delete, finalize, check_open, reclaim, _checkpoint_if_large)
+    _each(core, fold, sync_acks, delete, finalize, check_open, reclaim, _checkpoint_if_large)
     return deleted
 
 
@@ -72,7 +73,7 @@ def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
     try:
         if core.broken is None:
             # What was acked while the segment was written is synced too.
-            _each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)
+            _each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)
     finally:
         while core.writer is not None:
             try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 from quiver.engine import lifecycle
 from quiver.engine.core import Core
+from quiver.engine.fold import take_over
 from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start
 from quiver.engine.subscription import Subscription
@@ -60,6 +61,7 @@ class SubscriberDesk(ABC):
         with self._core.lock:
             self.check_usable()
             lifecycle.register(self._core, name, start)
+            take_over(self._core, name)
         return Subscription(self, self._core, name, wanted=wanted)
 
     def unsubscribe(self, name: str) -> None:

@@ -126,6 +126,14 @@ class Progress:
         begun = self._begun.get(segment_seq)
         return list(begun.gaps(*whole)) if begun else [whole]
 
+    def open_within(self, segment_seq: int, first: int, count: int) -> list[tuple[int, int]]:
+        """Give what is open of bundles ``[first, first + count)``, which may be beyond the end."""
+        count = min(count, self.bundle_count(segment_seq) - first)
+        if count < 1 or not self._is_open(segment_seq):
+            return []
+        begun = self._begun.get(segment_seq)
+        return list(begun.gaps(first, count)) if begun else [(first, count)]
+
     def resolved_runs(self, segment_seq: int) -> list[tuple[int, int]]:
         """Give what is resolved in one segment as runs (first, count)."""
         begun = self._begun.get(segment_seq)

@@ -113,6 +113,10 @@ class Registry:
         """Give the names, in order."""
         return sorted(self._members)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a subscriber of that name."""
+        return name in self._members
+
     @property
     def ids(self) -> dict[str, int]:
         """Each name's id, in order of name."""
@@ -257,10 +261,6 @@ class Registry:
         """Give the segments in which anybody holds a claim."""
         members = self._members.values()
         return {claim.segment_seq for member in members for claim in member.claims.values()}
-
-    def set_paused(self, name: str, paused: bool) -> None:  # noqa: FBT001
-        """Offer nothing to a subscriber from now on, or again."""
-        self._find(name).paused = paused
 
     def snapshot(self) -> tuple[SubscriberSnapshot, ...]:
         """Copy what must outlive a restart, in order of id. Claims are not of it."""

@@ -9,8 +9,8 @@ import pytest
 
 import quiver
 from quiver.cli import inspect
-from quiver.cli.outcomes import read_acks
 from quiver.disk import LocalDisk
+from quiver.engine.beside import read_acks
 from quiver.errors import DamagedEntry, StorageError
 from quiver.wal import rotated_generation
 

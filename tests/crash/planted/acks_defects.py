@@ -197,8 +197,8 @@ DEFECTS: Final = (
     Defect(
         "a tick syncs no acks",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, delete, finalize",
-        "_each(core, delete, finalize",
+        "_each(core, fold, sync_acks, delete, finalize",
+        "_each(core, fold, delete, finalize",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(

@@ -339,21 +339,21 @@ DEFECTS: Final = (
     Defect(
         "closing syncs no acks",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
-        "_each(core, evict, _finalize_to_close, reclaim, sync_log)",
+        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
+        "_each(core, fold, evict, _finalize_to_close, reclaim, sync_log)",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(
         "closing writes no segment",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
-        "_each(core, sync_acks, evict, reclaim, sync_log)",
+        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
+        "_each(core, fold, sync_acks, evict, reclaim, sync_log)",
     ),
     Defect(
         "closing does not sync the WAL",
         "quiver.engine.maintenance",
-        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
-        "_each(core, sync_acks, evict, _finalize_to_close, sync_acks, reclaim)",
+        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
+        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim)",
         harmless="All that the WAL has is in a segment by then, or closing raises and promises "
         "nothing.",
     ),

@@ -1,0 +1,209 @@
+"""Take over what subscribers in other processes did: from their inboxes into ack.log.
+
+An inbox says all that its subscriber did, so to fold it in twice is to fold it in once. It is read
+again only when it changed. Nobody has to be believed: an inbox can resolve bundles for the one
+subscriber whose name it bears, under the newest lease, and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from quiver.acks import DEAD_ATTEMPTS, DEAD_REJECTED, Ack, Lease, Nack, Record
+from quiver.acks.inbox import DeadLetterState, Inbox
+from quiver.acks.letterbox import holding, list_inbox, read_inbox, write_inbox
+from quiver.disk import Stat
+from quiver.engine import delivery, lifecycle
+from quiver.engine.core import Core
+from quiver.engine.inboxes import inbox_folder
+from quiver.engine.space import sync_acks
+from quiver.engine.start import Position
+from quiver.errors import DamageError, MissingError, QuiverError, StorageError, VersionError
+from quiver.subscriber import Claim, Member, NackSnapshot
+from quiver.units import SECOND
+
+__all__ = ["fold", "take_over"]
+
+_FRESH_NS: Final = SECOND
+"""So long after it was written a file may be written again without looking any different."""
+_RECORDS_MAX: Final = 4096
+_LOCK_SECONDS: Final = 1.0
+_log = logging.getLogger("quiver.subscriber")
+
+
+def fold(core: Core) -> int:
+    """Fold in every inbox that changed; give how many bundles got an outcome by it.
+
+    What cannot be believed is kept in ``core.refused_inboxes``, by name, and left where it is.
+    """
+    core.check()
+    folder = inbox_folder(core.folder)
+    found, total = list_inbox(core.disk, folder), 0
+    names = {stat.name for stat in found}
+    core.folded = {name: seen for name, seen in core.folded.items() if name in names}
+    core.refused_inboxes = {n: e for n, e in core.refused_inboxes.items() if n in names}
+    for stat in found:
+        if core.folded.get(stat.name) == (stat.size, stat.modified_ns):
+            continue
+        try:
+            inbox = read_inbox(core.disk, folder, stat.name, store_id=core.manifest.store_id)
+        except MissingError:
+            continue  # Removed since it was listed.
+        except (DamageError, VersionError, StorageError) as error:
+            _refuse(core, stat, error)
+            continue
+        total += _fold_one(core, inbox)
+        if _is_settled(core, stat, inbox):
+            core.folded[stat.name] = stat.size, stat.modified_ns
+        core.refused_inboxes.pop(stat.name, None)
+    return total
+
+
+def _is_settled(core: Core, stat: Stat, inbox: Inbox) -> bool:
+    """Whether a file that looks the same has nothing new to tell."""
+    ahead = any(each.segment_seq >= core.next_segment_seq for each in inbox.segments)
+    age_ns = core.clock.wall_ns() - stat.modified_ns
+    return not ahead and stat.modified_ns > 0 and age_ns > _FRESH_NS
+
+
+def _refuse(core: Core, stat: Stat, error: QuiverError) -> None:
+    if stat.name not in core.refused_inboxes:
+        core.metrics.add("quiver.inbox.refused")
+        _log.warning("subscriber.inbox_refused", extra={"error": str(error)})
+    core.refused_inboxes[stat.name] = error
+
+
+def take_over(core: Core, name: str) -> None:
+    """Let only this process go on as a subscriber that another one was; folds in what that did."""
+    folder = inbox_folder(core.folder)
+    if all(stat.name != name for stat in list_inbox(core.disk, folder)):
+        return
+    with holding(core.disk, folder, name, seconds=_LOCK_SECONDS):
+        inbox = read_inbox(core.disk, folder, name, store_id=core.manifest.store_id)
+        _fold_one(core, inbox)
+        member = core.registry.member(name)
+        if inbox.lease < member.lease or name in core.own_leases:
+            return
+        mine = Inbox(
+            inbox.store_id,
+            name,
+            member.lease + 1,
+            core.clock.wall_ns(),
+            subscriber_id=member.subscriber_id,
+        )
+        with core.whole():
+            _raise_lease(core, member, mine.lease)
+            sync_acks(core)
+        write_inbox(core.disk, folder, mine)
+        core.own_leases.add(name)
+
+
+def _fold_one(core: Core, inbox: Inbox) -> int:
+    """Fold in one inbox, unless it is of a subscriber who is gone, or of an older lease."""
+    if inbox.name not in core.registry:
+        if inbox.subscriber_id:
+            return 0  # It was removed; what it still has to say is for nobody.
+        position = Position(inbox.start_segment_seq, inbox.start_bundle_index)
+        lifecycle.register_at(core, inbox.name, position)
+    member = core.registry.member(inbox.name)
+    is_other = inbox.subscriber_id not in (0, member.subscriber_id)
+    if is_other or inbox.lease < member.lease:
+        return 0
+    if inbox.lease > member.lease:
+        core.own_leases.discard(inbox.name)
+        with core.whole():
+            _raise_lease(core, member, inbox.lease)
+    total = _fold_runs(core, member, inbox)
+    for letter in inbox.dead_letters:
+        total += _fold_dead_letter(core, member, inbox.name, letter=letter)
+    _fold_nacks(core, member, inbox)
+    if total:
+        core.announce()
+    return total
+
+
+def _raise_lease(core: Core, member: Member, lease: int) -> None:
+    core.outlet.append([Lease(member.subscriber_id, lease, core.clock.wall_ns())])
+    core.registry.replay_lease(member.subscriber_id, lease)
+    core.announce()
+
+
+def _fold_runs(core: Core, member: Member, inbox: Inbox) -> int:
+    """Ack what the inbox says was acked and is open here; some records at a time."""
+    parts = [
+        (segment.segment_seq, first, count)
+        for segment in inbox.segments
+        for run in segment.runs
+        for first, count in member.progress.open_within(segment.segment_seq, *run)
+    ]
+    now, number = core.clock.wall_ns(), member.subscriber_id
+    for some in _some(parts):
+        with core.whole():
+            core.outlet.append([Ack(number, *part, now, inbox.lease) for part in some])
+            for segment_seq, first, count in some:
+                core.registry.resolve(inbox.name, segment_seq, first, count=count)
+        core.registry.replay_seen(number, now)
+    return sum(count for _, _, count in parts)
+
+
+def _some(parts: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+    return (parts[at : at + _RECORDS_MAX] for at in range(0, len(parts), _RECORDS_MAX))
+
+
+def _fold_nacks(core: Core, member: Member, inbox: Inbox) -> None:
+    now = core.clock.wall_ns()
+    records: list[Record] = []
+    for nack in inbox.nacks:
+        place = nack.segment_seq, nack.bundle_index
+        known, _ = member.nacks.get(place, (0, 0))
+        if nack.attempt > known and member.progress.open_within(*place, 1):
+            due = nack.not_before_ns
+            records.append(
+                Nack(member.subscriber_id, *place, nack.attempt, due, now, nack.reason, inbox.lease)
+            )
+    with core.whole():
+        core.outlet.append(records)
+        for record in records:
+            if isinstance(record, Nack):
+                core.registry.replay_nack(
+                    record.subscriber_id,
+                    NackSnapshot(
+                        record.segment_seq,
+                        record.bundle_index,
+                        record.attempt,
+                        record.not_before_ns,
+                    ),
+                )
+
+
+def _fold_dead_letter(core: Core, member: Member, name: str, *, letter: DeadLetterState) -> int:
+    """Set aside what the other process gave up; gives how many bundles that resolves."""
+    place = letter.segment_seq, letter.bundle_index
+    if not member.progress.open_within(*place, 1):
+        return 0
+    claim = dataclasses.replace(core.registry.claim_at(name, *place), attempt=letter.attempt)
+    outcome = DEAD_ATTEMPTS if letter.reason == DEAD_ATTEMPTS else DEAD_REJECTED
+    try:
+        delivery.read(core, claim)
+    except (DamageError, MissingError) as error:
+        delivery.set_aside(core, claim, error)
+        return 0
+    except BaseException:
+        core.registry.release(claim)
+        raise
+    if letter.reason not in (DEAD_ATTEMPTS, DEAD_REJECTED):  # Damaged there, and sound here.
+        core.registry.release(claim)
+        return 0
+    _give_up(core, claim, outcome, text=letter.text)
+    return 1
+
+
+def _give_up(core: Core, claim: Claim, outcome: int, *, text: str) -> None:
+    try:
+        delivery.give_up(core, claim, outcome, reason=text)
+    except QuiverError:
+        core.registry.release(claim)
+        raise

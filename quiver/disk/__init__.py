@@ -8,6 +8,7 @@
 ``window``     a file walked from start to end, seen a piece at a time
 ``copying``    from file to file, inside the system where it can
 ``quarantine`` damaged bytes set aside, with the reason
+``watch``      wait until something in a folder changes
 ``lock``       one writer for a folder
 ``patience``   a lock that is waited for, but not for ever
 ``held``       locks taken once for work on many folders
@@ -27,6 +28,7 @@ from quiver.disk.patience import lock_within
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
 from quiver.disk.replace import TEMPORARY, is_temporary, remove, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
+from quiver.disk.watch import Watch
 from quiver.disk.window import Window
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Lock",
     "OverlayDisk",
     "Stat",
+    "Watch",
     "Window",
     "copy_bytes",
     "copy_file",

@@ -8,12 +8,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["punch_hole", "write_back"]
+__all__ = ["open_inotify", "punch_hole", "watch_folder", "write_back"]
 
 _KEEP_SIZE = 0x01
 _PUNCH_HOLE = 0x02
 _BEGIN = 0x02
 _WAIT = 0x01 | _BEGIN | 0x04
+_INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC  # Linux has given them the same numbers.
+_ONLY_FOLDER = 0x01000000
 _UNSUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ESPIPE}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -38,6 +40,34 @@ def write_back(descriptor: int, offset: int, length: int, *, wait: bool) -> None
     if sync_range is not None:
         flags = _WAIT if wait else _BEGIN
         _done(sync_range, descriptor, ctypes.c_int64(offset), ctypes.c_int64(length), flags)
+
+
+def open_inotify() -> int:
+    """Give a descriptor that tells of changes to folders; it never blocks and closes on exec.
+
+    Raises OSError where the system has no such thing, or gives no more of it to this user.
+    """
+    return _number("inotify_init1", _INOTIFY_FLAGS)
+
+
+def watch_folder(descriptor: int, path: str, mask: int) -> int:
+    """Have such a descriptor tell of the changes in ``mask``, and of no others, to one folder.
+
+    Gives the number of the folder's watch: the same one each time. Raises OSError.
+    """
+    return _number("inotify_add_watch", descriptor, os.fsencode(path), mask | _ONLY_FOLDER)
+
+
+def _number(name: str, *arguments: Any) -> int:  # noqa: ANN401
+    """Make a call that gives a number, again if a signal came in between; raises OSError."""
+    call = getattr(_libc, name, None)
+    if call is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    while (found := call(*arguments)) < 0:
+        number = ctypes.get_errno()
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number))
+    return int(found)
 
 
 def _done(call: Callable[..., int], *arguments: Any) -> bool:  # noqa: ANN401

@@ -3,7 +3,7 @@
 =============  ====================================================================
 ``vfs``        the protocols ``Disk`` and ``File``: what each act promises
 ``local``      the real one
-``replace``    a small file, old or new but never half: temporary, sync, rename, sync
+``replace``    a file, old or new but never half: temporary, sync, rename, sync
 ``ahead``      what will be read, so that it is fetched at once and nothing else is
 ``window``     a file walked from start to end, seen a piece at a time
 ``copying``    from file to file, inside the system where it can
@@ -26,7 +26,7 @@ from quiver.disk.local import LocalDisk
 from quiver.disk.overlay import OverlayDisk
 from quiver.disk.patience import lock_within
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
-from quiver.disk.replace import TEMPORARY, is_temporary, remove, replace, write_new
+from quiver.disk.replace import TEMPORARY, NewFile, is_temporary, remove, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
 from quiver.disk.watch import Watch
 from quiver.disk.window import Window
@@ -42,6 +42,7 @@ __all__ = [
     "HeldDisk",
     "LocalDisk",
     "Lock",
+    "NewFile",
     "OverlayDisk",
     "Stat",
     "Watch",

@@ -1,4 +1,4 @@
-"""Write a small file so that a reader, or the next start, sees all of the old or all of the new."""
+"""Write a file so that a reader, or the next start, sees all of the old or all of the new."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quiver.disk.local import LocalFile
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk, File
 from quiver.errors import MissingError, QuiverError
 
-__all__ = ["TEMPORARY", "is_temporary", "remove", "replace", "write_new"]
+__all__ = ["TEMPORARY", "NewFile", "is_temporary", "remove", "replace", "write_new"]
 
 TEMPORARY = ".tmp"
 """How the names of unfinished files end; recovery deletes those that it knows."""
@@ -105,3 +105,40 @@ def write_new(disk: Disk, path: str, parts: Iterable[Bytes], *, mode: int) -> in
         raise
     disk.sync_dir(posixpath.dirname(path))
     return offset
+
+
+class NewFile:
+    """A file that grows under a temporary name until it is whole and gets its own.
+
+    As in ``write_new`` the disk does not lag far behind. Who gives up discards it; a file of that
+    temporary name which a dead process left is replaced.
+    """
+
+    def __init__(self, disk: Disk, temporary: str, *, mode: int = FILE_MODE) -> None:
+        """Make the file."""
+        remove(disk, temporary)
+        self._disk = disk
+        self._temporary = temporary
+        self._file = disk.create(temporary, mode=mode)
+        self._begun = 0
+        self.size = 0
+
+    def write(self, data: Bytes) -> None:
+        """Append bytes: many at a time, or each few cost as much as many."""
+        self._file.write(self.size, data)
+        self.size += memoryview(data).nbytes
+        while self.size - self._begun >= _PIECE:
+            _write_back(self._file, self._begun)
+            self._begun += _PIECE
+
+    def finish(self, path: str) -> None:
+        """Sync it and give it its name, durable after ``sync_dir`` of the folder."""
+        self._file.sync()
+        self._file.close()
+        self._disk.rename(self._temporary, path)
+
+    def discard(self) -> None:
+        """Take it away again, as far as the disk allows."""
+        self._file.close()
+        with contextlib.suppress(QuiverError):
+            remove(self._disk, self._temporary)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver.disk import SEALED_MODE, LocalDisk, write_new
+from quiver.disk import SEALED_MODE, LocalDisk, NewFile, replace, write_new
 from quiver.disk.calls import write_back
 from quiver.errors import CapacityError, StorageError
 from quiver.testing import MemoryDisk
@@ -125,3 +125,48 @@ def test_a_sync_that_fails_leaves_no_file_and_is_not_tried_again() -> None:
     assert fault.hits == 1
     assert acts(disk).count("Sync") == 1
     assert disk.list_dir("") == []
+
+
+def test_a_file_that_grows_is_nobody_else_s_until_it_is_whole() -> None:
+    disk = MemoryDisk()
+    replace(disk, "temporary", b"left by a dead process")
+    file = NewFile(disk, "temporary")
+    for part in PARTS:
+        file.write(part)
+    assert file.size == len(WHOLE)
+    assert disk.stat("file") is None
+    file.finish("file")
+    assert acts(disk)[-2:] == ["Sync", "Rename"]
+    assert [entry.name for entry in disk.list_dir("")] == ["file"]
+    assert bytes(disk.map("file")) == WHOLE
+
+
+def test_a_file_that_is_given_up_leaves_nothing() -> None:
+    disk = MemoryDisk(capacity=8192)
+    file = NewFile(disk, "temporary")
+    with pytest.raises(CapacityError):
+        file.write(bytes(9000))
+    file.discard()
+    file.discard()
+    assert disk.list_dir("") == []
+
+
+def test_a_growing_file_goes_to_the_disk_piece_by_piece(tmp_path: Path, monkeypatch) -> None:
+    begun: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        import_module("quiver.disk.local"),
+        "write_back",
+        lambda _, offset, __, *, wait: begun.append((offset, wait)),
+    )
+    file = NewFile(LocalDisk(tmp_path), "temporary")
+    file.write(bytes(PIECE - 1))
+    assert begun == []
+    file.write(bytes(PIECE + 1))
+    file.write(bytes(PIECE))
+    assert begun == [
+        (0, False),
+        *((0, True), (PIECE, False)),
+        *((PIECE, True), (2 * PIECE, False)),
+    ]
+    file.finish("file")
+    assert (tmp_path / "file").stat().st_size == 3 * PIECE

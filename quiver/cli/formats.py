@@ -89,7 +89,7 @@ def write_table(
 
 
 def _blocks(batches: Iterable[pa.RecordBatch], whole: Collection[int]) -> Iterator[list[list[str]]]:
-    from quiver.cli.rows import text_rows
+    from quiver.export.text import text_rows
 
     block: list[list[str]] = []
     for batch in batches:
@@ -105,7 +105,7 @@ def _blocks(batches: Iterable[pa.RecordBatch], whole: Collection[int]) -> Iterat
 def _write_ndjson(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, whole: Collection[int]
 ) -> None:
-    from quiver.cli.rows import check_names, json_rows
+    from quiver.export.text import check_names, json_rows
 
     check_names(schema)
     for batch in batches:
@@ -117,7 +117,7 @@ def _write_ndjson(
 def _write_json(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, whole: Collection[int]
 ) -> None:
-    from quiver.cli.rows import check_names, json_rows
+    from quiver.export.text import check_names, json_rows
 
     check_names(schema)
     stdout = sys.stdout.buffer
@@ -135,7 +135,7 @@ def _write_json(
 def _write_csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
     from pyarrow import csv
 
-    from quiver.cli.rows import check_names, csv_batch, csv_schema
+    from quiver.export.text import check_names, csv_batch, csv_schema
 
     check_names(schema, nested_only=True)
     with csv.CSVWriter(_sink(), csv_schema(schema)) as writer:
@@ -155,6 +155,8 @@ def _write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None
     import pyarrow as pa
     from pyarrow import parquet
 
+    from quiver.export.formats import parquet_refusal
+
     batch = None
     try:
         with parquet.ParquetWriter(_sink(), schema) as writer:
@@ -163,28 +165,13 @@ def _write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None
     except (pa.ArrowException, OSError) as error:
         for index, field in enumerate(schema):
             column = None if batch is None else batch.column(index)
-            reason = _parquet_refusal(field, column)
+            reason = parquet_refusal(field, column)
             if reason is not None:
                 raise InputError(
                     f"Parquet cannot hold column {field.name!r}: {reason}",
                     hint="--format arrow can; or leave the column out",
                 ) from error
         raise
-
-
-def _parquet_refusal(field: Any, column: Any) -> str | None:  # noqa: ANN401
-    """Try a column alone: why it cannot be written, None if it can; no column, no rows."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    schema = pa.schema([field])
-    try:
-        with parquet.ParquetWriter(pa.BufferOutputStream(), schema) as writer:
-            if column is not None:
-                writer.write_batch(pa.RecordBatch.from_arrays([column], schema=schema))
-    except (pa.ArrowException, OSError) as error:
-        return str(error)
-    return None
 
 
 def _sink() -> Any:  # noqa: ANN401

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import quiver
-from quiver.cli.rows import csv_batch, json_rows
+from quiver.export.text import csv_batch, json_rows
 
 NS = 1_700_000_000_123_456_789
 BIG = 1 << 60

@@ -10,7 +10,7 @@ import pyarrow.csv as pc
 import pytest
 
 import quiver
-from quiver.cli.rows import csv_batch, csv_schema, json_rows
+from quiver.export.text import csv_batch, csv_schema, json_rows
 
 SPARSE = pa.UnionArray.from_sparse(
     pa.array([0, 1, 0, 1], pa.int8()),
@@ -143,7 +143,7 @@ def test_structs_that_have_a_name_twice_are_refused_and_not_halved(
     result = run("cat", store, "--slot", "x", "--format", kind)
     assert (result.code, result.out) == (2, "")
     assert "column 'v' has structs with 'a' twice: a JSON object cannot hold both" in result.err
-    assert "hint: --format arrow keeps both" in result.err
+    assert "hint: the arrow format keeps both" in result.err
     assert run("cat", store, "--slot", "x", "--format", kind, "--columns", "n").code == 0
 
 

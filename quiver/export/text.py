@@ -19,7 +19,7 @@ extensions                the values of their storage
 
 CSV has the same texts, integers always in digits, floats as Arrow writes them (``nan``, ``inf``,
 ``1`` for ``1.0``), an empty field for null, a quoted empty field for an empty text, and JSON text
-in the fields of nested columns. ``JSON.md`` tells users so.
+in the fields of nested columns. ``quiver/cli/JSON.md`` tells users so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from quiver.cli.output import plain
 from quiver.errors import InputError
 from quiver.ipc import child_types
 from quiver.scan.nested import decode, repeated_child
@@ -45,11 +44,14 @@ __all__ = ["check_names", "csv_batch", "csv_schema", "json_rows", "text_rows"]
 Array = Any
 Values = list[Any]
 
+_EXACT_MAX: Final = 1 << 53
+"""Many readers of JSON make floats of whole numbers beyond this."""
+
 _CONTROL: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 """JSON escapes other control characters itself; terminals obey these too."""
 
 _NO_OBJECT: Final = "a JSON object cannot hold both"
-_NAMES_HINT: Final = "--format arrow keeps both; or leave one out"
+_NAMES_HINT: Final = "the arrow format keeps both; or leave one out"
 _OFFSET_BYTES: Final = 4
 _YEAR_DIGITS: Final = 4
 _NANOSECONDS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -91,6 +93,13 @@ def text_rows(batch: pa.RecordBatch, *, whole: Collection[int] = ()) -> list[lis
     return [list(row) for row in zip(*columns, strict=True)]
 
 
+def _exact(value: Any) -> Any:  # noqa: ANN401
+    """Turn a whole number that a reader may make a float of into its digits."""
+    if isinstance(value, int) and not -_EXACT_MAX <= value <= _EXACT_MAX:
+        return str(value)
+    return value
+
+
 def _text(value: Any) -> str:  # noqa: ANN401
     if value is None:
         return "NULL"
@@ -99,7 +108,7 @@ def _text(value: Any) -> str:  # noqa: ANN401
 
 def _columns(batch: pa.RecordBatch, whole: Collection[int]) -> list[Values]:
     return [
-        [None if value is None else plain(int(value)) for value in column.to_pylist()]
+        [None if value is None else _exact(int(value)) for value in column.to_pylist()]
         if index in whole
         else _values(column)
         for index, column in enumerate(batch.columns)
@@ -162,7 +171,7 @@ def _values(array: Array) -> Values:
     for belongs, convert in _CONVERTERS:
         if belongs(kind):
             return convert(array)
-    return [plain(value) for value in array.to_pylist()]
+    return [_exact(value) for value in array.to_pylist()]
 
 
 def _floats(array: Array) -> Values:
@@ -229,14 +238,14 @@ def _padded(text: str) -> str:
 def _durations(array: Array) -> Values:
     factor = _NANOSECONDS_IN[array.type.unit]
     numbers = array.view(pa.int64()).to_pylist()
-    return [None if value is None else plain(value * factor) for value in numbers]
+    return [None if value is None else _exact(value * factor) for value in numbers]
 
 
 def _intervals(array: Array) -> Values:
     return [
         None
         if value is None
-        else {"months": value[0], "days": value[1], "nanoseconds": plain(value[2])}
+        else {"months": value[0], "days": value[1], "nanoseconds": _exact(value[2])}
         for value in array.to_pylist()
     ]
 

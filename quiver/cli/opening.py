@@ -36,15 +36,16 @@ def open_store(
     strict: bool,
     core: int = 0,
     slots: Sequence[str] | None = None,
+    worker: bool = False,
 ) -> Store:
-    """Open one core of a store without a worker."""
+    """Open one core of a store, by default without a worker."""
     import quiver
 
     opener = quiver.open
     if strict:
         opener = partial(quiver.open, config={"recovery": {"policy": "strict"}})
     with recovery_bar(output) as watch:
-        return opener(folder, slots=slots, core=core, worker=False, progress=watch)
+        return opener(folder, slots=slots, core=core, worker=worker, progress=watch)
 
 
 @contextmanager

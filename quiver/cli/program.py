@@ -33,6 +33,7 @@ VERBS: Final[dict[str, str]] = {
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",
     "sql": "Run SQL over the slots of a store.",
+    "export": "Write bundles to files as a subscriber, each once.",
     "finalize": "Recover a store and make its log a segment.",
     "repair": "Make a damaged store sound.",
     "migrate": "Change the slot table of a store.",

@@ -59,6 +59,15 @@ def test_the_fields_of_ingest_are_those_on_the_page(run, tmp_path, kit) -> None:
     assert set(kit.leaves(found)) == fields("ingest")
 
 
+def test_the_fields_of_export_are_those_on_the_page(run, store, tmp_path, kit) -> None:
+    arguments = ("--slot", "logs", "--subscriber", "lake", "--out", tmp_path / "out", "--json")
+    *files, summary = run("export", store, *arguments).lines
+    assert files
+    for file in files:
+        assert set(kit.leaves(file)) == fields("export: file")
+    assert set(kit.leaves(summary)) == fields("export: summary")
+
+
 @pytest.mark.parametrize("noun", ["wal", "segments", "subscribers", "bundles"])
 def test_the_fields_of_ls_are_those_on_the_page(run, filled, kit, noun) -> None:
     kind = noun.removesuffix("s")

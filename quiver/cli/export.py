@@ -1,0 +1,254 @@
+"""``quiver export``: a ready subscriber that writes bundles to files, each once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from quiver.cli.opening import open_store
+from quiver.cli.output import Output, count
+from quiver.cli.program import COUNT_MAX, verb
+from quiver.errors import InputError
+from quiver.units import format_bytes, parse_bytes, parse_duration
+
+if TYPE_CHECKING:
+    from quiver.export import ExportedFile, Exporter, Source, Tally
+    from quiver.subscriber import BundleHandle
+
+__all__ = ["export"]
+
+_FORMATS: Final = ("parquet", "arrow", "csv", "ndjson")
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What a subscriber takes bundles from."""
+
+    source: Source
+    store_id: str
+
+
+@verb(
+    "export",
+    examples=(
+        (
+            "quiver export store --slot logs --out lake --subscriber lake",
+            "to Parquet, what is there",
+        ),
+        ("quiver export store --slot a --slot b --out o --subscriber s --follow", "and what comes"),
+        ("quiver export store --slot a --to ndjson --out o --subscriber s", "lines of JSON"),
+    ),
+)
+@click.argument("folder", metavar="DIR")
+@click.option("--slot", "slots", multiple=True, required=True, metavar="NAME", help="Repeatable.")
+@click.option("--to", "kind", type=click.Choice(_FORMATS), default=_FORMATS[0], show_default=True)
+@click.option("--out", required=True, metavar="PATH", help="Folder of the files, made if needed.")
+@click.option(
+    "--subscriber", required=True, metavar="NAME", help="Who acks; registered if it is new."
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(1, COUNT_MAX),
+    default=1_000_000,
+    show_default=True,
+    metavar="N",
+    help="Rows of a file at most.",
+)
+@click.option(
+    "--size",
+    default="128MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Arrow bytes of a file at most; files are smaller by what compression saves.",
+)
+@click.option("--follow", is_flag=True, help="Go on with what comes, until SIGINT or SIGTERM.")
+@click.option(
+    "--every",
+    default="5s",
+    show_default=True,
+    metavar="TIME",
+    help="With --follow: how long a bundle waits for others to share its file.",
+)
+def export(
+    output: Output,
+    *,
+    folder: str,
+    slots: tuple[str, ...],
+    kind: str,
+    out: str,
+    subscriber: str,
+    rows: int,
+    size: str,
+    follow: bool,
+    every: str,
+) -> None:
+    """Write bundles to files as a subscriber, each once.
+
+    Slots of all bundles go to files in PATH, then the bundles are acked. Each row is in one file,
+    whatever way this ends and is begun again. A file is named by slot, core, and the first and the
+    last bundle that it has, as segment.bundle:
+
+        logs-0-0000000000000003.000017-0000000000000005.000002.parquet
+
+    By these names the next run knows what is written, if this one dies before all is acked: leave
+    them as they are while it has not run. Bundles are never divided: one that is larger than
+    --rows or --size is a file of its own. A change of columns begins another file.
+
+    PATH belongs to one subscriber of one store. Columns that the format cannot hold end the run,
+    and their bundle stays where it is.
+    """
+    from quiver.disk import LocalDisk
+    from quiver.export import Exporter, ExportFolder
+
+    parse_bytes(size, key="--size")
+    parse_duration(every, key="--every")
+    told = _Told(output)
+    with _open_source(output, folder, subscriber, slots=slots, follow=follow) as opened:
+        disk = LocalDisk(out, create=True)
+        try:
+            owner = {"store_id": opened.store_id, "subscriber": subscriber}
+            with ExportFolder.open(disk, **owner) as files:
+                limits: dict[str, Any] = {"rows": rows, "size": size}
+                exporter = Exporter(
+                    opened.source, files, slots=slots, to=kind, watch=told.file, **limits
+                )
+                with _stopped_by_signals(exporter) if follow else nullcontext():
+                    exporter.run(follow=follow, every=every)
+        finally:
+            disk.close()
+    told.end(exporter.tally)
+
+
+@contextmanager
+def _open_source(
+    output: Output, folder: str, subscriber: str, *, slots: Sequence[str], follow: bool
+) -> Iterator[_Opened]:
+    """Open all cores of a store as its only process, with what their writers left in the log."""
+    from quiver.cli.inspect import core_numbers, open_folder
+    from quiver.manifest import StoreManifest
+
+    disk = open_folder(folder)
+    try:
+        manifest = StoreManifest.read(disk)
+        cores = core_numbers(disk) or [0]
+    finally:
+        disk.close()
+    for name in slots:
+        manifest.slots[name]  # InputError that lists the known ones.
+    if follow and len(cores) > 1:
+        raise InputError(
+            f"{folder} has {count(len(cores), 'core')}, and --follow goes with one",
+            hint="without it all of them are exported",
+        )
+    with ExitStack() as stack:
+        sources = []
+        for core in cores:
+            store = open_store(output, folder, strict=False, core=core, worker=True)
+            stack.enter_context(store)
+            for error in store.recovery.damage:
+                output.warn(f"quiver: set aside while opening: {error}")
+            store.finalize()
+            sources.append(store.subscribe(subscriber))
+        source = sources[0] if len(sources) == 1 else _OneByOne(sources)
+        yield _Opened(source, manifest.store_id)
+
+
+class _OneByOne:
+    """Several sources, of which nobody waits for any."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+
+    def poll(self) -> BundleHandle | None:
+        """Claim the next bundle of the first that has one."""
+        return self.next()
+
+    def next(self, timeout: float | str | None = None) -> BundleHandle | None:  # noqa: ARG002
+        """Claim the next bundle of the first that has one."""
+        found = (source.next(0) for source in self._sources)
+        return next((handle for handle in found if handle is not None), None)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for source in self._sources:
+            source.close()
+
+
+@contextmanager
+def _stopped_by_signals(exporter: Exporter) -> Iterator[None]:
+    """Let the first signal end the run in good order; a second one ends it at once."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        exporter.stop()
+
+    for number in _SIGNALS:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        restore()
+
+
+class _Told:
+    """Tells of files as they are written, and of all at the end."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def file(self, file: ExportedFile) -> None:
+        """Tell of one file."""
+        if not self._output.as_json:
+            rows = count(file.row_count, "row")
+            self._output.text(f"{file.path}: {rows}, {format_bytes(file.file_bytes)}")
+        else:
+            self._output.line({"kind": "file", **_fields(file)})
+        self._output.flush()
+
+    def end(self, tally: Tally) -> None:
+        """Tell what was done."""
+        if self._output.as_json:
+            self._output.line(
+                {
+                    "kind": "summary",
+                    "file_count": tally.file_count,
+                    "row_count": tally.row_count,
+                    "file_bytes": tally.file_bytes,
+                    "bundle_count": tally.bundle_count,
+                    "repeated_count": tally.repeated_count,
+                }
+            )
+            return
+        text = f"{count(tally.row_count, 'row')} in {count(tally.file_count, 'file')}"
+        text += f", {count(tally.bundle_count, 'bundle')} acked"
+        if tally.repeated_count:
+            text += f", of which {tally.repeated_count:,} were in files already"
+        self._output.text(text)
+
+
+def _fields(file: ExportedFile) -> dict[str, Any]:
+    (segment_first, bundle_first), (segment_last, bundle_last) = file.range.first, file.range.last
+    return {
+        "path": file.path,
+        "slot": file.range.slot,
+        "core": file.range.core,
+        "segment_seq_first": segment_first,
+        "bundle_index_first": bundle_first,
+        "segment_seq_last": segment_last,
+        "bundle_index_last": bundle_last,
+        "bundle_count": file.bundle_count,
+        "row_count": file.row_count,
+        "file_bytes": file.file_bytes,
+    }

@@ -47,8 +47,17 @@ class _Opened:
     ),
 )
 @click.argument("folder", metavar="DIR")
-@click.option("--slot", "slots", multiple=True, required=True, metavar="NAME", help="Repeatable.")
-@click.option("--to", "kind", type=click.Choice(_FORMATS), default=_FORMATS[0], show_default=True)
+@click.option(
+    "--slot", "slots", multiple=True, required=True, metavar="NAME", help="A slot. Repeatable."
+)
+@click.option(
+    "--to",
+    "kind",
+    type=click.Choice(_FORMATS),
+    default=_FORMATS[0],
+    show_default=True,
+    help="Format of the files.",
+)
 @click.option("--out", required=True, metavar="PATH", help="Folder of the files, made if needed.")
 @click.option(
     "--subscriber", required=True, metavar="NAME", help="Who acks; registered if it is new."
@@ -97,9 +106,10 @@ def export(
 
         logs-0-0000000000000003.000017-0000000000000005.000002.parquet
 
-    By these names the next run knows what is written, if this one dies before all is acked: leave
-    them as they are while it has not run. Bundles are never divided: one that is larger than
-    --rows or --size is a file of its own. A change of columns begins another file.
+    By these names the next run knows what is written, if this one dies before all is acked: take
+    files away only after a run that ended well, or they are written again. Bundles are never
+    divided: one that is larger than --rows or --size is a file of its own. A change of columns
+    begins another file.
 
     PATH belongs to one subscriber of one store. Columns that the format cannot hold end the run,
     and their bundle stays where it is.

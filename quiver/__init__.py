@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from quiver import aio
     from quiver.bundle import RecordBundle
     from quiver.config import Config
+    from quiver.consumer import Consumer, subscribe
     from quiver.engine import Receipt, Store, open  # noqa: A004
     from quiver.scan import Scan, scan
     from quiver.slots import Slot, SlotTable
@@ -54,6 +55,7 @@ __all__ = [
     "ClosedError",
     "Config",
     "ConfigError",
+    "Consumer",
     "DamageError",
     "DamagedEntry",
     "InputError",
@@ -76,10 +78,12 @@ __all__ = [
     "aio",
     "open",
     "scan",
+    "subscribe",
 ]
 
 _LAZY = {
     "Config": "quiver.config",
+    "Consumer": "quiver.consumer",
     "Receipt": "quiver.engine",
     "RecordBundle": "quiver.bundle",
     "Scan": "quiver.scan",
@@ -89,6 +93,7 @@ _LAZY = {
     "aio": "quiver.aio",
     "open": "quiver.engine",
     "scan": "quiver.scan",
+    "subscribe": "quiver.consumer",
 }
 
 

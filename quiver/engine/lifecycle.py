@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from quiver.acks import Pause, Register, Rename, Unregister
 from quiver.engine.core import Core
+from quiver.engine.desk import Desk
 from quiver.engine.inboxes import forget_inbox
 from quiver.engine.sealed import finalize
 from quiver.engine.space import sync_acks
@@ -145,7 +146,7 @@ def _id(core: Core, name: str) -> int:
     return core.registry.member(name).subscriber_id
 
 
-def lag_of(core: Core, name: str) -> Lag:
+def lag_of(core: Desk, name: str) -> Lag:
     """Say how far one subscriber is; costs what its open segments are."""
     member = core.registry.member(name)
     progress = member.progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from quiver.engine import delivery
 from quiver.engine.delivery import Found
@@ -17,10 +17,25 @@ from quiver.errors import ClosedError, DamageError, InputError, StorageError, Su
 from quiver.subscriber import BundleHandle, BundleRun, Claim
 from quiver.units import SECOND, parse_duration
 
-if TYPE_CHECKING:
-    from quiver.engine.subscriber_desk import SubscriberDesk
+__all__ = ["Found", "Look", "Owner", "Subscription", "check_limit"]
 
-__all__ = ["Found", "Look", "Subscription"]
+
+class Owner(Protocol):
+    """Whose subscription it is: a store, or a consumer of one that another process has."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        ...
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is the copy that a forked child has."""
+        ...
+
+    def check_usable(self) -> None:
+        """Raise unless it is open, and in this process."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +56,7 @@ class Subscription:
     the subscriber's, kept in the store: a new subscription under the same name goes on from there.
     """
 
-    def __init__(self, store: SubscriberDesk, core: Desk, name: str, *, wanted: Wanted) -> None:
+    def __init__(self, store: Owner, core: Desk, name: str, *, wanted: Wanted) -> None:
         self.name = name
         self._store = store
         self._core = core
@@ -61,7 +76,7 @@ class Subscription:
 
         A bundle that was nacked before comes alone. None if nothing is ready; never waits.
         """
-        _check_limit(limit)
+        check_limit(limit)
         found = self.claim(limit=limit)
         return None if found is None else self._hand_out_run(found)
 
@@ -78,7 +93,7 @@ class Subscription:
         self, limit: int = 1000, *, timeout: float | str | None = None
     ) -> BundleRun | None:
         """Claim up to ``limit`` bundles in a row, waiting as ``next`` does."""
-        _check_limit(limit)
+        check_limit(limit)
         found = self._wait(timeout, limit=limit)
         return None if found is None else self._hand_out_run(found)
 
@@ -284,6 +299,7 @@ class Subscription:
         return f"Subscription({self.name!r})"
 
 
-def _check_limit(limit: object) -> None:
+def check_limit(limit: object) -> None:
+    """Raise InputError unless it is a number of bundles."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise InputError(f"limit: {limit!r} is no number of bundles")

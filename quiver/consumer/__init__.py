@@ -1,0 +1,78 @@
+"""Subscribers in processes of their own, beside the one that writes, or when nobody does.
+
+============  =====================================================================
+``consumer``  ``Consumer``: bundles of all cores, handles, commits
+``follower``  one core, read without a lock: a desk like the store's own
+``gathered``  what was done and may not have been folded in yet
+``lease``     the inbox, and that only the last process counts
+``keeper``    the thread: new segments, commits
+============  =====================================================================
+
+::
+
+    with quiver.subscribe("store", "uploader") as consumer:
+        for bundle in consumer:
+            with bundle:
+                upload(bundle["logs"])
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from quiver.clock import Clock
+from quiver.config import Config
+from quiver.consumer.consumer import Consumer
+from quiver.disk import Disk, LocalDisk
+from quiver.engine.start import Start
+from quiver.engine.wanted import DeliveryOrder
+
+__all__ = ["Consumer", "subscribe"]
+
+
+def subscribe(
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    core: int | None = None,
+    start: Start = "earliest",
+    order: DeliveryOrder = "oldest",
+    slots: Collection[str] | str | None = None,
+    prefetch: int = 0,
+    commit_interval: float | str = "250ms",
+    config: Config | Mapping[str, Any] | None = None,
+    clock: Clock | None = None,
+    disk: Disk | None = None,
+    worker: bool = True,
+) -> Consumer:
+    """Take bundles of a store as the subscriber ``name``, from any process, without its lock.
+
+    The options are those of ``Store.subscribe``; ``core`` chooses one of several, and ``config``
+    the retries. What was done is left in the store's folder at each commit; whoever has the store
+    open folds it in at its next tick, and ``quiver gc`` does where nobody has. If two processes use
+    one name the later one goes on, and the earlier one gets a SubscriberError. A new subscriber
+    keeps data from being deleted from the moment at which it is folded in.
+
+    With ``worker=False`` there is no thread: call ``refresh`` and ``commit``. ``disk`` and
+    ``clock`` are for tests. Raises MissingError if there is no store.
+    """
+    local = LocalDisk(path) if disk is None else None
+    try:
+        return Consumer(
+            local or disk or LocalDisk(path),
+            name,
+            core=core,
+            start=start,
+            options={"order": order, "slots": slots, "prefetch": prefetch},
+            config=Config.of(config),
+            commit_interval=commit_interval,
+            clock=clock,
+            keep=worker,
+            let_go=None if local is None else local.close,
+        )
+    except BaseException:
+        if local is not None:
+            local.close()
+        raise

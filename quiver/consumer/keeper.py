@@ -1,0 +1,103 @@
+"""The thread of a consumer: it hears of new segments, and commits what was done a while ago."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from quiver.disk import Disk, Watch
+from quiver.engine.core import core_folder, core_numbers
+from quiver.errors import ClosedError, QuiverError, SubscriberError
+from quiver.units import SECOND
+
+__all__ = ["Keeper"]
+
+_log = logging.getLogger("quiver.consumer")
+
+
+class Kept(Protocol):
+    """What is kept up."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether there is nothing left to keep up."""
+        ...
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there is something to commit."""
+        ...
+
+    def refresh(self) -> None:
+        """Look for new segments."""
+        ...
+
+    def commit(self) -> None:
+        """Make durable what was done."""
+        ...
+
+
+class Keeper:
+    """A daemon thread that is asleep until a folder changes, or something waits to be committed."""
+
+    def __init__(self, kept: Kept, disk: Disk, interval_ns: int) -> None:
+        """Start; what was done is committed within ``interval_ns``."""
+        self.failure: Exception | None = None
+        self._kept = kept
+        self._disk = disk
+        self._interval = max(interval_ns, 1) / SECOND
+        self._stopped = threading.Event()
+        self._cores = core_numbers(disk)
+        self._watch = self._begin()
+        self._thread = threading.Thread(target=self._run, name="quiver-consumer", daemon=True)
+        self._thread.start()
+
+    def _begin(self) -> Watch:
+        cores = [core_folder(number) for number in self._cores]
+        folders = [f"{core}/{name}" for core in cores for name in ("segments", "acks/inbox")]
+        return Watch(self._disk, ["", *folders])
+
+    def stop(self) -> None:
+        """End the thread after what it is at, and wait for that."""
+        self._stopped.set()
+        self._watch.close()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        self._do(self._kept.refresh)  # What came before the watch began.
+        while not self._stopped.is_set():
+            changed = self._watch.wait(self._interval)
+            if self._stopped.is_set():
+                return
+            if changed:
+                self._do(self._kept.refresh)
+                self._look_again()
+            if self._kept.is_dirty:
+                self._do(self._kept.commit)
+
+    def _look_again(self) -> None:
+        """Watch the folders of a core that is new."""
+        cores = core_numbers(self._disk)
+        if cores != self._cores:
+            self._cores = cores
+            old, self._watch = self._watch, self._begin()
+            old.close()
+            if self._stopped.is_set():  # It was asked to while the watch was made.
+                self._watch.close()
+            self._do(self._kept.refresh)
+
+    def _do(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+            self.failure = None
+        except (ClosedError, SubscriberError) as error:
+            self.failure = copy.copy(error)
+            self._stopped.set()
+        except Exception as error:  # noqa: BLE001 It is kept for whoever asks; the next try comes.
+            if self.failure is None:
+                _log.warning("consumer.keeping_failed", extra={"error": str(error)})
+            self.failure = copy.copy(error) if isinstance(error, QuiverError) else error

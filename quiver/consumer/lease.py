@@ -1,0 +1,107 @@
+"""One process at a time goes on as a subscriber: the one that came last.
+
+Whoever comes writes an inbox with a lease above the one that is there. Each commit looks first: a
+higher lease, or no file at all, means that the time here is over. Reading, looking and replacing
+are one act, under a lock that is held for as long as that takes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quiver.acks.letterbox import INBOX_FOLDER, holding, read_inbox, write_inbox
+from quiver.consumer.follower import Follower
+from quiver.engine.beside import read_acks
+from quiver.errors import MissingError, SubscriberError
+from quiver.subscriber import NackSnapshot
+
+__all__ = ["check", "commit", "take"]
+
+_LARGE_BYTES: Final = 1 << 16
+"""Above this an inbox is looked through for what the store has folded in."""
+
+
+def take(follower: Follower) -> None:
+    """Go on as the subscriber, where the last process stopped, folded in or not."""
+    folder, name = _folder(follower), follower.name
+    with holding(follower.disk, folder, name):
+        lease = follower.registry.member(name).lease
+        try:
+            before = read_inbox(follower.disk, folder, name, store_id=follower.manifest.store_id)
+        except MissingError:
+            before = None
+        if before is not None and before.subscriber_id in (0, follower.gathered.subscriber_id):
+            lease = max(lease, before.lease)
+            registry, number = follower.registry, follower.registry.member(name).subscriber_id
+            for segment in before.segments:
+                for first, count in segment.runs:
+                    registry.replay_resolved(number, segment.segment_seq, first, count=count)
+            for letter in before.dead_letters:
+                place = letter.segment_seq, letter.bundle_index
+                if registry.replay_resolved(number, *place, count=1):
+                    follower.gathered.dead[place] = letter
+            for nack in before.nacks:
+                place = nack.segment_seq, nack.bundle_index
+                registry.replay_nack(number, NackSnapshot(*place, nack.attempt, nack.not_before_ns))
+        follower.gathered.lease = lease + 1
+        _write(follower)
+
+
+def commit(follower: Follower) -> None:
+    """Make what was done here durable, for the store to fold in; SubscriberError if it is over."""
+    if not follower.gathered.is_dirty:
+        return
+    with holding(follower.disk, _folder(follower), follower.name):
+        check(follower)
+        _write(follower)
+
+
+def check(follower: Follower) -> None:
+    """Raise SubscriberError if somebody else goes on as the subscriber, or it is no more."""
+    name, store_id = follower.name, follower.manifest.store_id
+    try:
+        there = read_inbox(follower.disk, _folder(follower), name, store_id=store_id)
+    except MissingError:
+        raise _over(name, "it was removed, renamed or reset") from None
+    if there.lease != follower.gathered.lease:
+        raise _over(name, "another process goes on in its place")
+
+
+def _write(follower: Follower) -> None:
+    folder, name, gathered = _folder(follower), follower.name, follower.gathered
+    if not gathered.subscriber_id:
+        gathered.subscriber_id = follower.known_id()
+    member = follower.registry.member(name)
+    gathered.is_dirty = False
+    inbox = gathered.inbox(
+        member,
+        store_id=follower.manifest.store_id,
+        name=name,
+        at_ns=follower.clock.wall_ns(),
+    )
+    try:
+        write_inbox(follower.disk, folder, inbox)
+    except BaseException:
+        gathered.is_dirty = True
+        raise
+    if sum(len(segment.runs) + 2 for segment in inbox.segments) * 8 > _LARGE_BYTES:
+        _see_what_is_folded(follower)
+
+
+def _see_what_is_folded(follower: Follower) -> None:
+    """Read from ack.log how far the subscriber is there: that need not be said again."""
+    counts = {info.segment_seq: info.bundle_count for info in follower.catalog}
+    registry = read_acks(follower.disk, follower.number, counts).registry
+    if follower.name in registry:
+        follower.gathered.folded = registry.progress(follower.name)
+
+
+def _folder(follower: Follower) -> str:
+    return f"{follower.folder}/acks/{INBOX_FOLDER}"
+
+
+def _over(name: str, why: str) -> SubscriberError:
+    return SubscriberError(
+        f"this process is no longer the subscriber {name!r}: {why}",
+        hint="what it did since its last commit is delivered again; subscribe again to go on",
+    )

@@ -211,10 +211,10 @@ class Follower:
             first, count = 0, self.catalog.get(seq).bundle_count
         for part in self.registry.progress(self.name).open_within(seq, first, count):
             for index in range(part[0], sum(part)):
-                self.gathered.give_up((seq, index), claim.attempt, _DAMAGED_HERE, str(error))
+                self.gathered.give_up((seq, index), claim.attempt, _DAMAGED_HERE, text=str(error))
             self.registry.resolve(self.name, seq, part[0], count=part[1])
 
     def give_up(self, claim: Claim, outcome: int, *, opened: OpenedSegment, reason: str) -> None:  # noqa: ARG002 The store reads it.
         """Leave it to the store to set the bundles aside."""
         for index in range(claim.bundle_index, claim.bundle_index + claim.count):
-            self.gathered.give_up((claim.segment_seq, index), claim.attempt, outcome, reason)
+            self.gathered.give_up((claim.segment_seq, index), claim.attempt, outcome, text=reason)

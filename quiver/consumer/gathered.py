@@ -26,7 +26,7 @@ class Gathered:
     """How far ack.log said that the subscriber is, when it was last read."""
     dead: dict[tuple[int, int], DeadLetterState] = field(default_factory=dict)
 
-    def give_up(self, bundle: tuple[int, int], attempt: int, outcome: int, text: str) -> None:
+    def give_up(self, bundle: tuple[int, int], attempt: int, outcome: int, *, text: str) -> None:
         """Note that a bundle is a dead letter."""
         short = text.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
         self.dead[bundle] = DeadLetterState(*bundle, attempt, outcome, short)

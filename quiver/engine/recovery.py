@@ -74,6 +74,7 @@ def open_core(
     try:
         manifest = _open_manifest(disk, folder, slots)
         core = _recover(disk, number, manifest, config=config, clock=clock, held=held)
+        core.outlet = LogOutlet(core)
         try:
             with core.lock:
                 _replay(core, watch)
@@ -185,7 +186,7 @@ def _recover(
     covered = floor.next_wal_seq - 1
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
-    core = Core(
+    return Core(
         disk=disk,
         folder=folder,
         number=number,
@@ -204,8 +205,6 @@ def _recover(
         report=report,
         floor=floor,
     )
-    core.outlet = LogOutlet(core)
-    return core
 
 
 def _load_catalog(

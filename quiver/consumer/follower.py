@@ -189,8 +189,12 @@ class Follower:
         except QuiverError:
             raise
         except BaseException as error:
-            self._broken = self._broken or error
+            self.break_off(error)
             raise
+
+    def break_off(self, error: BaseException) -> None:
+        """Give up: an act was broken off, and nobody knows how far it came."""
+        self._broken = self._broken or error
 
     def close(self) -> None:
         """Let go of what was read; a second call does nothing."""

@@ -253,8 +253,12 @@ class Core:
         except QuiverError:
             raise
         except BaseException as error:
-            self.fault = self.fault or error
+            self.break_off(error)
             raise
+
+    def break_off(self, error: BaseException) -> None:
+        """Stop the store: an act was broken off, and only a recovery tells how far it came."""
+        self.fault = self.fault or error
 
     def usage(self) -> Usage:
         """Count what this core takes on the disk."""

@@ -166,9 +166,14 @@ def ack(desk: Desk, claim: Claim) -> None:
     if not desk.registry.holds(claim):
         return
     now = desk.clock.wall_ns()
-    with desk.whole():
+    try:  # As ``whole`` does it, and quicker.
         desk.outlet.append([Ack(claim.subscriber_id, *claim.run, now)])
-        desk.registry.settle(claim)
+        desk.registry.settle_held(claim)
+    except QuiverError:
+        raise
+    except BaseException as error:
+        desk.break_off(error)
+        raise
 
 
 def nack(desk: Desk, claim: Claim, delay_ns: int | None, *, reason: str) -> None:

@@ -80,6 +80,10 @@ class Desk(Protocol):
         """Raise ClosedError if it was closed."""
         ...
 
+    def break_off(self, error: BaseException) -> None:
+        """Stop everything: an act was broken off, and only a new beginning tells how far it came."""
+        ...
+
     def whole(self) -> AbstractContextManager[None]:
         """Stop everything if what is inside is broken off by anything but a QuiverError."""
         ...

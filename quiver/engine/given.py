@@ -64,7 +64,10 @@ class Given(Delivery):
 
     def ack(self, claim: Claim) -> None:
         """Resolve the bundles."""
-        with self._hold():
+        # No context manager: of all outcomes this one has to be quick.
+        self._core.check_process()
+        with self._core.lock:
+            self._check()
             delivery.ack(self._core, claim)
 
     def nack(self, claim: Claim, *, retry_after_ns: int | None, reason: str) -> None:
@@ -86,7 +89,6 @@ class Given(Delivery):
     def _hold(self) -> Iterator[None]:
         self._core.check_process()
         with self._core.lock:
-            self._core.check()
             self._check()
             yield
 

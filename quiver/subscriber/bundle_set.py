@@ -39,6 +39,14 @@ class BundleSet:
 
     def add(self, first: int, count: int = 1) -> int:
         """Put a run in; give how many of its indices are new."""
+        if count == 1:
+            page, place = divmod(first, _PAGE)
+            held, bit = self._pages.get(page, 0), 1 << place
+            if held & bit:
+                return 0
+            self._pages[page] = _FULL if held | bit == _FULL else held | bit
+            self.count += 1
+            return 1
         newly = 0
         for page, bits in _bits_of(first, count):
             held = self._pages.get(page, 0)

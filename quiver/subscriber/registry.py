@@ -199,11 +199,13 @@ class Registry:
 
     def settle(self, claim: Claim) -> int:
         """Resolve the bundles of a claim; gives how many, which is 0 if the claim was overtaken."""
-        held = self._held(claim)
-        if held is None:
-            return 0
-        newly = held.settle(claim)
-        self._note_finished(held, claim.segment_seq)
+        return self.settle_held(claim) if self.holds(claim) else 0
+
+    def settle_held(self, claim: Claim) -> int:
+        """Do the same with a claim that stands, as ``holds`` just said."""
+        member = self._members[self._names[claim.subscriber_id]]
+        newly = member.settle(claim)
+        self._note_finished(member, claim.segment_seq)
         return newly
 
     def count_dead_letters(self, claim: Claim) -> None:
@@ -322,21 +324,20 @@ class Registry:
 
     def replay_paused(self, subscriber_id: int, *, paused: bool) -> None:
         """Pause or resume as a log says; nothing happens if nobody has the id."""
-        name = self._names.get(subscriber_id)
-        if name is not None:
-            self._members[name].paused = paused
+        member = self._by_id(subscriber_id)
+        if member is not None:
+            member.paused = paused
 
     def replay_lease(self, subscriber_id: int, lease: int) -> None:
         """Let only a lease or a higher one count; nothing happens if nobody has the id."""
-        name = self._names.get(subscriber_id)
-        if name is not None:
-            self._members[name].raise_lease(lease)
+        member = self._by_id(subscriber_id)
+        if member is not None:
+            member.raise_lease(lease)
 
     def replay_seen(self, subscriber_id: int, at_ns: int) -> None:
         """Note that something of a subscriber was recorded at a time; the latest counts."""
-        name = self._names.get(subscriber_id)
-        if name is not None:
-            member = self._members[name]
+        member = self._by_id(subscriber_id)
+        if member is not None:
             member.last_seen_ns = max(member.last_seen_ns, at_ns)
 
     def replay_resolved(
@@ -347,10 +348,9 @@ class Registry:
         An unknown id, a segment that is gone, a bundle that it does not have, and one resolved
         before are all fine. With ``is_dead`` they are counted as dead letters, gone or not.
         """
-        name = self._names.get(subscriber_id)
-        if name is None:
+        member = self._by_id(subscriber_id)
+        if member is None:
             return 0
-        member = self._members[name]
         if is_dead:
             member.dead_letter_count += count
         count = min(count, self._segments.get(segment_seq, 0) - first)
@@ -363,10 +363,10 @@ class Registry:
 
     def replay_nack(self, subscriber_id: int, nack: NackSnapshot) -> None:
         """Hold a bundle back as a log says; nothing happens if it is resolved or gone."""
-        name = self._names.get(subscriber_id)
-        if name is None or nack.bundle_index >= self._segments.get(nack.segment_seq, 0):
+        member = self._by_id(subscriber_id)
+        if member is None or nack.bundle_index >= self._segments.get(nack.segment_seq, 0):
             return
-        member, bundle = self._members[name], (nack.segment_seq, nack.bundle_index)
+        bundle = nack.segment_seq, nack.bundle_index
         if not member.progress.is_resolved(*bundle):
             member.hold_back(bundle, nack.attempt, nack.not_before_ns)
 
@@ -379,11 +379,12 @@ class Registry:
 
     def _held(self, claim: Claim) -> Member | None:
         """Find who holds a claim; None if it was overtaken by a drop, a removal, an unregister."""
-        name = self._names.get(claim.subscriber_id)
-        if name is None:
-            return None
-        member = self._members[name]
-        return member if member.holds(claim) else None
+        member = self._by_id(claim.subscriber_id)
+        return member if member is not None and member.holds(claim) else None
+
+    def _by_id(self, subscriber_id: int) -> Member | None:
+        name = self._names.get(subscriber_id)
+        return None if name is None else self._members[name]
 
     def _give(self, member: Member, segment_seq: int) -> None:
         if member.add_segment(segment_seq, self._segments[segment_seq]):

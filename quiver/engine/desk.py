@@ -81,7 +81,7 @@ class Desk(Protocol):
         ...
 
     def break_off(self, error: BaseException) -> None:
-        """Stop everything: an act was broken off, and only a new beginning tells how far it came."""
+        """Stop everything: an act was broken off, and nobody knows how far it came."""
         ...
 
     def whole(self) -> AbstractContextManager[None]:

@@ -198,7 +198,7 @@ class Registry:
         return self._members[self._names[claim.subscriber_id]].split(claim)
 
     def settle(self, claim: Claim) -> int:
-        """Resolve the bundles of a claim; gives how many, which is 0 if the claim was overtaken."""
+        """Resolve the bundles of a claim; gives how many, 0 if the claim was overtaken."""
         return self.settle_held(claim) if self.holds(claim) else 0
 
     def settle_held(self, claim: Claim) -> int:
@@ -261,8 +261,7 @@ class Registry:
 
     def claimed_segments(self) -> set[int]:
         """Give the segments in which anybody holds a claim."""
-        members = self._members.values()
-        return {claim.segment_seq for member in members for claim in member.claims.values()}
+        return {c.segment_seq for m in self._members.values() for c in m.claims.values()}
 
     def snapshot(self) -> tuple[SubscriberSnapshot, ...]:
         """Copy what must outlive a restart, in order of id. Claims are not of it."""

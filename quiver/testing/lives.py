@@ -1,7 +1,7 @@
 """Lives of a store, short and eventful: a few written by hand, and as many as wanted by lot.
 
 Sizes are tiny so that a few bundles are enough to rotate the log, start ack.log afresh and punch
-holes. A life by lot is named ``seed N``: equal names lead equal lives.
+holes. A life by lot is named ``seed N`` or ``crowd N``: equal names lead equal lives.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from quiver.config import Config
+from quiver.testing.lots import MOMENTS, at_moment, by_lot
 from quiver.testing.rehearsal import Rehearsal
 from quiver.testing.subject import Stage
 
@@ -36,11 +37,6 @@ _SECTIONS: Final[tuple[tuple[str, tuple[Mapping[str, Any], ...]], ...]] = (
     ),
     ("acks", (TINY["acks"], {"max_size": 100_000})),
 )
-
-_EVENTS: Final = 16
-"""Events of a life by lot."""
-_MOMENTS: Final = 12
-"""In which something else may be done while a segment of two slots is written, or more."""
 
 
 def append_and_finalize(life: Rehearsal) -> None:
@@ -169,9 +165,9 @@ def append_meanwhile(life: Rehearsal) -> None:
 
 def append_at_each_moment(life: Rehearsal) -> None:
     """One segment for each moment of writing one, and two bundles in it."""
-    for chosen in range(_MOMENTS):
+    for chosen in range(MOMENTS):
         life.append(1)
-        with life.meanwhile(_at(chosen, lambda: life.append(2))):
+        with life.meanwhile(at_moment(chosen, lambda: life.append(2))):
             life.finalize()
 
 
@@ -232,6 +228,53 @@ def refused_segments(life: Rehearsal) -> None:
     life.survive(lambda: life.append(1))
 
 
+def runs_and_dead_letters(life: Rehearsal) -> None:
+    """Acks of runs, pauses, a start over, and bundles that are given up."""
+    life.register("a", "b")
+    life.append(5)
+    life.finalize()
+    life.take("a", 1, nack=True)
+    life.take_runs("a", 2)
+    life.reject("b")
+    life.store.pause("b")
+    life.maintain()
+    life.take_runs("b", 9)
+    life.append(2)
+    life.finalize()
+    life.store.resume("b")
+    life.take_runs("b", 9)
+    life.reset("b")
+    life.maintain()
+    life.clock.step("1h")
+    life.reject("a")
+    life.take_runs("a", 9)
+    life.take_runs("b", 3)
+    life.maintain()
+
+
+def beside_the_writer(life: Rehearsal) -> None:
+    """Let one subscriber live in another process, die now and then, and be in this one, too."""
+    life.register("a")
+    life.append(4)
+    life.finalize()
+    life.beside("b", 2)
+    life.maintain()
+    life.beside("b", 1, commit=False)
+    life.take("a")
+    life.append(2)
+    life.finalize()
+    life.beside("b", 2)
+    life.close()
+    life.beside("b", 1)
+    life.beside("c", 1)
+    life.open()
+    life.maintain()
+    life.take("b")
+    life.beside("b")
+    life.beside("c")
+    life.maintain()
+
+
 def prepared_segments(life: Rehearsal) -> None:
     """Segments of which something was prepared, or all; written at once, later, or never."""
     life.register("a")
@@ -260,10 +303,6 @@ def prepared_segments(life: Rehearsal) -> None:
     life.survive(more)
 
 
-def _at(chosen: int, act: Callable[[], None]) -> Callable[[int], None]:
-    return lambda moment: act() if moment == chosen else None
-
-
 def _every(count: int, act: Callable[[], None]) -> Callable[[int], None]:
     return lambda moment: act() if moment % count == 0 else None
 
@@ -290,6 +329,8 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "refused segments": refused_segments,
     "refused without a log": refused_segments,
     "prepared segments": prepared_segments,
+    "runs and dead letters": runs_and_dead_letters,
+    "beside the writer": beside_the_writer,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
@@ -313,58 +354,6 @@ def lead(name: str, stage: Stage) -> Rehearsal:
     life = Rehearsal(stage, config=config_of(name))
     if name in LIVES:
         LIVES[name](life)
-        return life
-    lot = random.Random(name)
-    subscribers = ["a", "b", "c"][: lot.randint(0, 3)]
-    for _ in range(_EVENTS):
-        life.survive(_event(life, subscribers, lot))
+    else:
+        by_lot(life, name)
     return life
-
-
-def _event(life: Rehearsal, subscribers: list[str], lot: random.Random) -> Callable[[], None]:
-    """Choose by lot what happens next."""
-
-    def someone() -> str:
-        return lot.choice(subscribers)
-
-    calm: list[Callable[[], None]] = [
-        lambda: life.append(lot.randint(1, 4)),
-        lambda: life.append(lot.randint(1, 4)),
-        lambda: life.append(lot.randint(1, 5), wait=False),
-        life.flush,
-        life.finalize,
-    ]
-    if subscribers:
-        calm += [
-            lambda: life.register(someone()),
-            lambda: life.take(someone(), lot.randint(1, 5)),
-            lambda: life.take(someone()),
-            lambda: life.take(someone(), lot.randint(1, 2), nack=True),
-            lambda: life.clock.step("1m"),
-            life.maintain,
-        ]
-    amid = _at(lot.randrange(_MOMENTS), lot.choice(calm))
-    events = [
-        *calm,
-        lambda: _finalize_amid(life, amid),
-        lambda: _finalize_amid(life, amid),
-        lambda: _reopen(life),
-        lambda: _kill(life),
-    ]
-    return lot.choice(events)
-
-
-def _finalize_amid(life: Rehearsal, event: Callable[[int], None]) -> None:
-    """Finalize, and let something else happen at some moment of that."""
-    with life.meanwhile(event):
-        life.finalize()
-
-
-def _reopen(life: Rehearsal) -> None:
-    life.close()
-    life.open()
-
-
-def _kill(life: Rehearsal) -> None:
-    life.crash()
-    life.open()

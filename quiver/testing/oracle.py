@@ -25,14 +25,16 @@ from quiver.errors import QuiverError
 from quiver.segment import SegmentReader, parse_segment_name
 from quiver.testing.acts import Mark
 from quiver.testing.lives import LIVES, config_of, lead
+from quiver.testing.lots import CROWD
 from quiver.testing.memory_disk import MemoryDisk
 from quiver.testing.rehearsal import SLOTS, Rehearsal, bundle_of
 from quiver.testing.subject import Loss, Stage
 
 __all__ = ["Facts", "QuiverSubject", "subject"]
 
-_BY_LOT = 1_000_000
+_BY_LOT = 500_000
 _READ_MAX = 10_000
+_DEAD_LETTERS = "core_0/dead_letters"
 _FOLDERS = ("", "core_0", "core_0/wal", "core_0/acks", "core_0/segments", "core_0/quarantine")
 
 
@@ -54,6 +56,8 @@ class Facts:
     """Who must not be there any more."""
     done: frozenset[int]
     """What need not be there: every subscriber of some moment had acked it, or it never was."""
+    rejected: frozenset[int] = frozenset()
+    """Of which a copy must be among the dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Seen:
     """Bundles in segments, in the order of these, each equal to what was appended."""
     delivered: dict[str, tuple[int, ...]]
     """What each subscriber got."""
+    dead: frozenset[int]
+    """Bundles among the dead letters, each equal to what was appended."""
 
 
 @dataclass(slots=True)
@@ -90,6 +96,7 @@ class _Known:
     settled: dict[str, set[int]] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     done: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
 
     def add(self, mark: Mark) -> None:
         """Learn what one mark says."""
@@ -101,6 +108,8 @@ class _Known:
                 self.durable = max(self.durable, said["number"] + 1)
             case "skipped":
                 self.done |= set(range(said["first"], said["end"]))
+            case "rejected":
+                self.rejected.add(said["number"])
             case "finalized":
                 self.segment_seq = max(self.segment_seq, said["segment_seq"])
             case "registering" | "registered" | "leaving" | "left" | "acked" | "settled":
@@ -133,6 +142,7 @@ class _Known:
             settled=_frozen(self.settled),
             left=frozenset(self.left),
             done=frozenset(self.done),
+            rejected=frozenset(self.rejected),
         )
 
 
@@ -145,7 +155,9 @@ class QuiverSubject:
 
     def __init__(self, *, by_lot: int = 0, seed: int = 0) -> None:
         """Offer the lives written by hand and ``by_lot`` more."""
-        self.lives: Sequence[str] = (*LIVES, *(f"seed {seed}.{n}" for n in range(by_lot)))
+        families = ("seed", CROWD)
+        by_lots = (f"{family} {seed}.{n}" for n in range(by_lot) for family in families)
+        self.lives: Sequence[str] = (*LIVES, *by_lots)
         self._read: dict[tuple[str, bytes], tuple[int, ...]] = {}
 
     def live(self, name: str, stage: Stage) -> None:
@@ -175,7 +187,7 @@ class QuiverSubject:
         numbers = self._numbers(disk)
         delivered = _deliver(now)
         self._append(now, disk, life)
-        return Seen(tuple(numbers), delivered)
+        return Seen(tuple(numbers), delivered, frozenset(_dead_letters(disk)))
 
     def judge(self, facts: Facts, state: State, seen: Seen, *, torn: bool) -> None:
         """Raise Loss if a promise is not kept."""
@@ -183,6 +195,9 @@ class QuiverSubject:
             raise Loss(f"a crash was taken for damage: {'; '.join(state.damage)}")
         _judge_bundles(facts, seen, torn=torn)
         _judge_deliveries(facts, seen)
+        if not facts.rejected <= seen.dead:
+            gone = sorted(facts.rejected - seen.dead)
+            raise Loss(f"no copy is left of bundles that were rejected: {gone}")
         if state.next_wal_seq < facts.durable:
             raise Loss(f"wal_seq {state.next_wal_seq} would be used twice")
         if state.next_segment_seq <= facts.segment_seq:
@@ -229,10 +244,26 @@ def subject(seed: int) -> QuiverSubject:
     return QuiverSubject(by_lot=_BY_LOT, seed=seed)
 
 
+def _dead_letters(disk: Disk) -> Iterator[int]:
+    """Read what subscribers gave up, and see that each has its reason beside it."""
+    if disk.stat(_DEAD_LETTERS) is None:
+        return
+    for folder in disk.list_dir(_DEAD_LETTERS):
+        names = {entry.name for entry in disk.list_dir(f"{_DEAD_LETTERS}/{folder.name}")}
+        for name in names:
+            # Of two files that belong together the second may be missing after a crash.
+            if name.endswith(".qseg") and f"{name}.json" in names:
+                yield from _read_bundles(disk, f"{_DEAD_LETTERS}/{folder.name}/{name}")
+
+
 def _read_segment(disk: Disk, path: str) -> Iterator[int]:
     """Read one segment and compare each of its bundles with what was appended."""
     if parse_segment_name(path.rsplit("/", 1)[-1]) is None:
         raise Loss(f"{path} is no name of a segment")
+    yield from _read_bundles(disk, path)
+
+
+def _read_bundles(disk: Disk, path: str) -> Iterator[int]:
     try:
         with SegmentReader.open(disk, path) as reader:
             reader.verify()
@@ -308,6 +339,7 @@ def _deliver(now: Rehearsal) -> dict[str, tuple[int, ...]]:
     delivered = {}
     for name in now.store.info().subscribers:
         now.clock.step("1h")
+        now.store.resume(name)
         subscription = now.store.subscribe(name)
         numbers = []
         while (handle := subscription.poll()) is not None:

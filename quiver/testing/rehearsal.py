@@ -13,6 +13,7 @@ mark               what the store has promised from then on
 ``left``           the subscriber is not there any more
 ``acked``          the subscriber may have the bundle no more; it is said before the ack
 ``settled``        the subscriber does not get these bundles again, whatever happens
+``rejected``       a copy of the bundle is among the dead letters
 =================  ============================================================================
 """
 
@@ -28,11 +29,16 @@ from unittest import mock
 import pyarrow as pa
 
 from quiver.config import Config
+from quiver.consumer import subscribe
+from quiver.disk import Disk
 from quiver.engine import Store
 from quiver.engine import open as open_store
 from quiver.engine.scribe import look_ahead
 from quiver.errors import QuiverError
 from quiver.manifest import StoreManifest
+from quiver.segment import SegmentReader
+from quiver.segment.format import segment_name
+from quiver.subscriber import BundleRun
 from quiver.testing.manual_clock import ManualClock
 from quiver.testing.meanwhile import BusyStage
 from quiver.testing.subject import Loss, Stage
@@ -57,6 +63,14 @@ def _known_ids() -> Iterator[None]:
     """Let a new store have an id that is no lot, so that equal lives leave equal bytes."""
     with mock.patch.object(StoreManifest, "new", lambda slots: StoreManifest("0" * 32, slots)):
         yield
+
+
+def numbers_of(run: BundleRun, disk: Disk) -> list[int]:
+    """Look up the numbers of the bundles of a run, past the store."""
+    path = f"core_0/segments/{segment_name(run.segment_seq)}"
+    with SegmentReader.open(disk, path) as reader:
+        inside = range(run.bundle_first, run.bundle_first + len(run))
+        return [reader.bundle_entry(index).wal_seq or 0 for index in inside]
 
 
 @dataclass
@@ -198,6 +212,56 @@ class Rehearsal:
             self.stage.mark("acked", subscriber=subscriber, number=handle.wal_seq)
             handle.ack()
             self.unsettled.setdefault(subscriber, []).append(handle.wal_seq or 0)
+
+    def take_runs(self, subscriber: str, limit: int) -> None:
+        """Take all there is as runs of up to ``limit`` bundles, and note each ack."""
+        self.register(subscriber)
+        subscription = self.store.subscribe(subscriber)
+        while (run := subscription.poll_run(limit)) is not None:
+            numbers = numbers_of(run, self.stage)
+            for number in numbers:
+                self.stage.mark("acked", subscriber=subscriber, number=number)
+            run.ack()
+            self.unsettled.setdefault(subscriber, []).extend(numbers)
+
+    def reject(self, subscriber: str) -> None:
+        """Let a subscriber give up its next bundle, and note that a copy is there."""
+        self.register(subscriber)
+        handle = self.store.subscribe(subscriber).poll()
+        if handle is None:
+            return
+        number = handle.wal_seq or 0
+        self.stage.mark("acked", subscriber=subscriber, number=number)
+        handle.reject("never")
+        self.stage.mark("rejected", number=number)
+        self.unsettled.setdefault(subscriber, []).append(number)
+
+    def reset(self, subscriber: str) -> None:
+        """Let a subscriber start over with all that is still there."""
+        self.stage.mark("leaving", subscriber=subscriber)
+        self.unsettled.pop(subscriber, None)
+        self.stage.mark("registering", subscriber=subscriber)
+        self.store.reset(subscriber)
+        self.stage.mark("registered", subscriber=subscriber)
+
+    def beside(self, subscriber: str, count: int = 1_000_000, *, commit: bool = True) -> None:
+        """Take and ack bundles in what could be another process, which may die before a commit."""
+        if subscriber not in self.store.info().subscribers:
+            self.stage.mark("registering", subscriber=subscriber)
+        disk = cast("Stage", self.busy)
+        consumer = subscribe("stage", subscriber, disk=disk, clock=self.clock, worker=False)
+        self.stage.mark("registered", subscriber=subscriber)
+        numbers = []
+        for _ in range(count):
+            handle = consumer.poll()
+            if handle is None:
+                break
+            numbers.append(handle.wal_seq or 0)
+            self.stage.mark("acked", subscriber=subscriber, number=numbers[-1])
+            handle.ack()
+        if commit:
+            consumer.commit()
+            self.stage.mark("settled", subscriber=subscriber, numbers=tuple(numbers))
 
     def maintain(self) -> None:
         """Let the store do its upkeep, and note all that is durable then."""

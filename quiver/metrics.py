@@ -34,6 +34,8 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric("quiver.segment.missing", "{segment}", "Segment files found gone while still needed."),
     Metric("quiver.segment.dropped", "{segment}", "Segments deleted with unacked bundles."),
     Metric("quiver.subscriber.dropped_bundles", "{bundle}", "Bundles dropped, per subscriber."),
+    Metric("quiver.subscriber.dead_letters", "{bundle}", "Bundles given up, per subscriber."),
+    Metric("quiver.inbox.refused", "{file}", "Inboxes that could not be believed."),
     Metric("quiver.acks.records", "{record}", "Records written to ack.log."),
     Metric("quiver.retention.evicted_segments", "{segment}", "Segments deleted, all acked."),
     Metric("quiver.recovery.replayed_bundles", "{bundle}", "Bundles brought back from the WAL."),

@@ -6,6 +6,8 @@
 ``states``      what a checkpoint and an inbox say alike
 ``checkpoint``  bytes of the checkpoint
 ``copies``      the checkpoint twice in its file
+``sums``        checksums of many frames at once
+``merging``     many acks as few
 ``replay``      a whole log from its bytes: sound records, and what else there was
 ``opening``     both files at a start: read, set damage aside, mend
 ``log``         the open log: append, sync, checkpoint

@@ -38,9 +38,10 @@ LOG_BYTES_MAX: Final = 1 << 28
 class Replay:
     """What the folder holds: apply the checkpoint, then the records, in order.
 
-    ``records`` are only those that the checkpoint does not cover. They may name segments that are
-    gone and, after damage, subscribers whose register was lost. ``damage`` is told once: it is set
-    aside when this exists. ``torn_bytes`` is what a crash left at the end of the log; it is cut.
+    ``records`` are only those that the checkpoint does not cover, acks next to each other as one.
+    They may name segments that are gone and, after damage, subscribers whose register was lost.
+    ``damage`` is told once: it is set aside when this exists. ``torn_bytes`` is what a crash left
+    at the end of the log; it is cut.
     """
 
     checkpoint: Checkpoint | None = None
@@ -71,14 +72,14 @@ def open_folder(disk: Disk, folder: str, quarantine: str, *, strict: bool = Fals
     log_data = _read(disk, log_path, LOG_BYTES_MAX, settle=True)
 
     checkpoint, state_damage = (None, []) if state_data is None else read_copies(state_data)
-    content = LogContent() if log_data is None else read_log(log_data)
+    covered = checkpoint.record_seq if checkpoint else 0
+    content = LogContent() if log_data is None else read_log(log_data, covered=covered)
     log_damage = content.faults
     if log_data is None and state_data is not None:
         log_damage = [DamagedEntry("the log is missing", expected="a file", found="none")]
     state_damage = [error.at(disk.locate(state_path)) for error in state_damage]
     log_damage = [error.at(disk.locate(log_path)) for error in log_damage]
 
-    covered = checkpoint.record_seq if checkpoint else 0
     base = content.base_seq or covered + 1
     gap = [_gap(disk.locate(state_path), covered, base)] if base > covered + 1 else []
 
@@ -100,7 +101,7 @@ def open_folder(disk: Disk, folder: str, quarantine: str, *, strict: bool = Fals
     else:
         torn_bytes = len(log_data) - end
 
-    records = [record for seq, record in content.entries if seq > covered]
+    records = [record for _, record in content.entries]
     replay = Replay(checkpoint, records, damage, torn_bytes)
     last = max(covered, content.last_seq, base - 1)
     return Opened(replay, base, last, end)

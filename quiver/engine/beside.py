@@ -53,25 +53,27 @@ def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
     log_data = _read_whole(disk, f"{folder}/{LOG_NAME}", LOG_BYTES_MAX)
     checkpoint_data = _read_whole(disk, f"{folder}/{CHECKPOINT_NAME}", CHECKPOINT_FILE_BYTES_MAX)
 
+    checkpoint = None
+    faults: list[DamageError] = []
+    if checkpoint_data is not None:
+        state.checkpoint_bytes = len(checkpoint_data)
+        with _naming(checkpoint_place):
+            checkpoint, damage = read_copies(checkpoint_data)
+        faults = [error.at(checkpoint_place) for error in damage]
+        if checkpoint is not None:
+            state.checkpoint_record_seq = checkpoint.record_seq
+    covered = checkpoint.record_seq if checkpoint else 0
+
     content = LogContent()
     if log_data is not None:
         with _naming(log_place):
-            content = read_log(log_data)
+            content = read_log(log_data, covered=covered)
         state.log_bytes = len(log_data)
         state.torn_bytes = 0 if content.faults else max(0, len(log_data) - content.end)
         state.damage += [error.at(log_place) for error in content.faults]
     elif checkpoint_data is not None:
         state.damage.append(DamagedEntry("the log is missing", path=log_place))
-
-    checkpoint = None
-    if checkpoint_data is not None:
-        state.checkpoint_bytes = len(checkpoint_data)
-        with _naming(checkpoint_place):
-            checkpoint, damage = read_copies(checkpoint_data)
-        state.damage += [error.at(checkpoint_place) for error in damage]
-        if checkpoint is not None:
-            state.checkpoint_record_seq = checkpoint.record_seq
-    covered = checkpoint.record_seq if checkpoint else 0
+    state.damage += faults
     if (content.base_seq or 0) > covered + 1 and (checkpoint or checkpoint_data is None):
         gap = DamagedEntry(
             "the records that no log has any more are in no checkpoint",
@@ -80,10 +82,9 @@ def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
             found=f"up to {covered}" if covered else "none",
         )
         state.damage.append(gap)
-    records = [record for seq, record in content.entries if seq > covered]
-    state.record_count = len(records)
+    state.record_count = content.record_count
     _restore(state, checkpoint or Checkpoint(), segments)
-    _replay(state, records)
+    _replay(state, (record for _, record in content.entries))
     return state
 
 

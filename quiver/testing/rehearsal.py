@@ -246,8 +246,7 @@ class Rehearsal:
 
     def beside(self, subscriber: str, count: int = 1_000_000, *, commit: bool = True) -> None:
         """Take and ack bundles in what could be another process, which may die before a commit."""
-        if subscriber not in self.store.info().subscribers:
-            self.stage.mark("registering", subscriber=subscriber)
+        self.stage.mark("registering", subscriber=subscriber)
         disk = cast("Stage", self.busy)
         consumer = subscribe("stage", subscriber, disk=disk, clock=self.clock, worker=False)
         self.stage.mark("registered", subscriber=subscriber)

@@ -11,7 +11,8 @@ from quiver.disk.local import LocalFile
 from quiver.errors import CapacityError, StorageError
 
 ACKS, QUARANTINE = "core_0/acks", "core_0/quarantine"
-SOME = Register(1, "spark"), Ack(1, 0, 0, 1, 0), Ack(1, 0, 1, 1, 1)
+# Acks with bundles between them: those next to each other would be read as one.
+SOME = Register(1, "spark"), Ack(1, 0, 0, 1, 0), Ack(1, 0, 2, 1, 1)
 
 
 class FailingFile(LocalFile):

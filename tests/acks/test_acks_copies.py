@@ -21,7 +21,7 @@ ACKS, QUARANTINE = "core_0/acks", "core_0/quarantine"
 
 
 def ack(index: int) -> Ack:
-    return Ack(1, 0, index, 1, index)
+    return Ack(1, 0, 2 * index, 1, index)
 
 
 def snapshot_at(seq: int) -> Checkpoint:

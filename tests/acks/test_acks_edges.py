@@ -15,7 +15,7 @@ ACKS = "core_0/acks"
 
 
 def ack(index):
-    return Ack(1, 0, index, 1, index)
+    return Ack(1, 0, 2 * index, 1, index)
 
 
 def snapshot_at(seq, floor=3):

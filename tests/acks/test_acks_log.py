@@ -13,7 +13,7 @@ LONG = Register(2, "a-name-of-more-than-22-characters")
 
 
 def ack(index):
-    return Ack(1, 0, index, 1, index)
+    return Ack(1, 0, 2 * index, 1, index)
 
 
 def snapshot_at(seq):

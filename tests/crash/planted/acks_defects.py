@@ -10,6 +10,7 @@ __all__ = ["DEFECTS"]
 
 LOG: Final = "quiver.acks.log"
 OPENING: Final = "quiver.acks.opening"
+REPLAY: Final = "quiver.acks.replay"
 FORMAT: Final = "quiver.acks.format"
 OUTCOMES: Final = "quiver.engine.outcomes"
 REGISTRY: Final = "quiver.subscriber.registry"
@@ -111,17 +112,17 @@ DEFECTS: Final = (
     ),
     Defect(
         "records that the checkpoint covers are applied again",
-        OPENING,
-        "if seq > covered]",
-        "if seq >= 0]",
+        REPLAY,
+        "(self._seqs[piece] > covered)",
+        "(self._seqs[piece] > 0)",
         harmless="All records since the last checkpoint, in order, over what they led to, lead to "
         "the same again.",
     ),
     Defect(
         "the first record behind the checkpoint is skipped",
-        OPENING,
-        "if seq > covered]",
-        "if seq > covered + 1]",
+        REPLAY,
+        "(self._seqs[piece] > covered)",
+        "(self._seqs[piece] > covered + 1)",
     ),
     Defect(
         "the checksum of a record is not looked at",

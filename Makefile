@@ -19,7 +19,7 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment fuzz demo clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks fuzz demo clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten mi
 
 bench-segment: $(READY) ## segments against plain files; writes bench/SEGMENT.md; ten minutes
 	$(BIN)/python -m bench.segment
+
+bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md; two minutes
+	$(BIN)/python -m bench.acks
 
 soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak

@@ -46,9 +46,9 @@ from quiver.acks.records import Ack, Record
 from quiver.acks.sums import frame_sums
 from quiver.errors import DamagedEntry, DamageError, TornEntry
 
-__all__ = ["LogContent", "read_log"]
+__all__ = ["FRAME", "LogContent", "read_log"]
 
-_FRAME: Final = np.dtype(
+FRAME: Final = np.dtype(
     [
         ("kind", "<u1"),
         ("part", "<u1"),
@@ -140,7 +140,7 @@ class _Walk:
         self._data = data
         self._content = content
         self._count = max(0, len(data) - HEADER_SIZE) // FRAME_SIZE
-        self._frames = np.frombuffer(data, _FRAME, self._count, HEADER_SIZE if self._count else 0)
+        self._frames = np.frombuffer(data, FRAME, self._count, HEADER_SIZE if self._count else 0)
         self._simple = np.empty(self._count, bool)
         self._seqs = np.empty(self._count, np.uint64)
         for piece in self._pieces():

@@ -258,6 +258,13 @@ def test_an_ack_in_two_frames_is_one_record():
     assert content.entries == [(1, Ack(1, 7, 0, 1, 5)), (3, Ack(1, 7, 1, 1, 5))]
 
 
+def test_a_record_of_an_unknown_kind_in_two_frames_is_kept_and_skipped():
+    frames = [FRAME_LAYOUT.pack(99, part, 2, 0, 1, 0, 1 + part, 5, b"", 0) for part in (0, 1)]
+    data = encode_header(1) + b"".join(map(resealed, frames))
+    content = assert_as_exact(data)
+    assert (content.entries, content.kept) == ([], [(HEADER_SIZE, len(data))])
+
+
 def test_a_run_of_all_bundles_there_can_be_is_one():
     acks = Ack(1, 7, 0, 2**32 - 1, 5), Ack(1, 7, 2**32 - 1, 1, 6)
     assert entries_of(*acks) == [(2, Ack(1, 7, 0, 2**32, 6))]

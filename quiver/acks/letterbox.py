@@ -17,7 +17,14 @@ from quiver.acks.inbox import INBOX_BYTES_MAX, Inbox, decode_inbox, encode_inbox
 from quiver.disk import Disk, Stat, is_temporary, lock_within
 from quiver.disk import remove as remove_name
 from quiver.disk import replace as replace_file
-from quiver.errors import DamagedEntry, DamageError, InputError, MissingError, StorageError
+from quiver.errors import (
+    DamagedEntry,
+    DamageError,
+    InputError,
+    LockedError,
+    MissingError,
+    StorageError,
+)
 
 __all__ = [
     "INBOX_FOLDER",
@@ -112,11 +119,19 @@ def remove_inbox(disk: Disk, folder: str, name: str) -> None:
 def holding(disk: Disk, folder: str, name: str, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """Keep all others out who hold the same name: to read, check and replace its file as one act.
 
-    The store needs it for none of its own. Raises LockedError if somebody holds it all that time.
+    Reading alone needs no lock. Raises LockedError if somebody else holds it all that time.
     """
     _path(folder, name)
     _make_folder(disk, folder)
-    lock = lock_within(disk, posixpath.join(folder, f".{name}.lock"), seconds)
+    path = posixpath.join(folder, f".{name}.lock")
+    try:
+        lock = lock_within(disk, path, seconds)
+    except LockedError as error:
+        raise LockedError(
+            f"{disk.locate(path)} is held by process {error.pid or 'unknown'}",
+            pid=error.pid,
+            hint="it should be free in a moment; a process that is stopped keeps it",
+        ) from error
     try:
         yield
     finally:

@@ -217,8 +217,10 @@ def test_damage_is_told_with_its_file(box):
 
 def test_who_holds_a_name_keeps_out_others_of_that_name(box):
     with holding(box, FOLDER, "spark"):
-        with pytest.raises(LockedError), holding(box, FOLDER, "spark", seconds=0):
+        with pytest.raises(LockedError) as caught, holding(box, FOLDER, "spark", seconds=0):
             pass
+        assert caught.value.pid == os.getpid()
+        assert place(box, ".spark.lock") in str(caught.value)
         with holding(box, FOLDER, "other", seconds=0):
             pass
         write_inbox(box, FOLDER, dataclasses.replace(read(box), lease=2))

@@ -37,6 +37,7 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric("quiver.subscriber.dead_letters", "{bundle}", "Bundles given up, per subscriber."),
     Metric("quiver.inbox.refused", "{file}", "Inboxes that could not be believed."),
     Metric("quiver.acks.records", "{record}", "Records written to ack.log."),
+    Metric("quiver.acks.checkpoint_failures", "{attempt}", "Checkpoints that failed."),
     Metric("quiver.retention.evicted_segments", "{segment}", "Segments deleted, all acked."),
     Metric("quiver.recovery.replayed_bundles", "{bundle}", "Bundles brought back from the WAL."),
     Metric("quiver.damage.found", "{item}", "Damaged items found, by kind."),

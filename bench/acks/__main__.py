@@ -13,11 +13,19 @@ from typing import Final
 
 from bench.acks.appends import appends
 from bench.acks.churn import churn
+from bench.acks.deliveries import consumers, handles, ticks
 from bench.acks.measure import Bench
 from bench.acks.replays import replays
 
 ROOT: Final = Path(__file__).parents[2]
-PARTS: Final = {"appends": appends, "replays": replays, "churn": churn}
+PARTS: Final = {
+    "appends": appends,
+    "replays": replays,
+    "churn": churn,
+    "handles": handles,
+    "ticks": ticks,
+    "consumers": consumers,
+}
 
 
 def main() -> None:

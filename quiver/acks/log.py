@@ -88,6 +88,11 @@ class AckLog:
         return self._end
 
     @property
+    def has_records(self) -> bool:
+        """Whether a checkpoint would make ack.log any smaller."""
+        return self._end > HEADER_SIZE
+
+    @property
     def checkpoint_bytes(self) -> int:
         """Bytes of the checkpoint; 0 if there is none."""
         found = self._disk.stat(self._checkpoint_path)

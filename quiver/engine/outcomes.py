@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quiver.acks import (
     Ack,
     AckLog,
@@ -21,15 +23,16 @@ from quiver.acks import (
     Unregister,
 )
 from quiver.acks import Replay as AckReplay
+from quiver.acks.format import FRAME_SIZE
 from quiver.acks.opening import LOG_NAME
 from quiver.disk import Disk
 from quiver.engine.core import Core, RecoveryReport
-from quiver.errors import DamagedEntry
+from quiver.errors import DamagedEntry, QuiverError
 from quiver.segment import Catalog
 from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
 from quiver.wal import ACTIVE_NAME
 
-__all__ = ["apply", "checkpoint", "open_outcomes", "restore_registry", "snapshot_of"]
+__all__ = ["append", "apply", "checkpoint", "open_outcomes", "restore_registry", "snapshot_of"]
 
 
 def open_outcomes(
@@ -122,6 +125,24 @@ def apply(registry: Registry, record: Record) -> None:
         registry.replay_lease(record.subscriber_id, record.lease)
     if isinstance(record, (Ack, Nack, DeadLetter, Register, Lease)):
         registry.replay_seen(record.subscriber_id, record.at_ns)
+
+
+def append(core: Core, records: Sequence[Record]) -> None:
+    """Append to ack.log, durable with the next sync; a checkpoint first if there is no more room.
+
+    All records before these must have been applied to the registry. If the disk refuses the
+    checkpoint the log grows above ``acks.max_size``, and the next append tries again.
+    """
+    incoming = len(records) * FRAME_SIZE
+    if core.acks.file_bytes + incoming > core.config.acks.max_size and core.acks.has_records:
+        try:
+            checkpoint(core)
+        except QuiverError:
+            core.check()
+            core.metrics.add("quiver.acks.checkpoint_failures")
+    core.acks.append(records)
+    core.acks_unsynced = True
+    core.metrics.add("quiver.acks.records", len(records))
 
 
 def checkpoint(core: Core) -> None:

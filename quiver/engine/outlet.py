@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from quiver.acks import DROPPED_DAMAGED, Dropped, Record
 from quiver.disk import copy_file
 from quiver.engine import dead_letters
+from quiver.engine.outcomes import append
 from quiver.engine.readers import OpenedSegment
 from quiver.engine.space import write_off_segment
 from quiver.errors import DamageError
@@ -27,10 +28,7 @@ class LogOutlet:
 
     def append(self, records: Sequence[Record]) -> None:
         """Append to ack.log; durable with the next tick."""
-        core = self._core
-        core.acks.append(records)
-        core.acks_unsynced = True
-        core.metrics.add("quiver.acks.records", len(records))
+        append(self._core, records)
 
     def write_off(self, claim: Claim, error: DamageError, *, opened: OpenedSegment | None) -> None:
         """Record as dropped what cannot be read, after it was copied to quarantine."""

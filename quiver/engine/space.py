@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from quiver.acks import DROPPED_SIZE, Dropped, Floor
 from quiver.disk import remove
 from quiver.engine.core import Core
+from quiver.engine.outcomes import append
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Drop, Evict, FinalizeEarly, Throttle, decide
 from quiver.wal import Apart
@@ -77,9 +78,7 @@ def write_off_segment(core: Core, segment_seq: int, reason: int) -> None:
         for name, subscriber_id in ids.items()
         for first, count in core.registry.progress(name).open_runs(segment_seq)
     ]
-    core.acks.append(records)
-    core.acks_unsynced = True
-    core.metrics.add("quiver.acks.records", len(records))
+    append(core, records)
     for name in ids:
         count = core.registry.drop(name, segment_seq)
         core.metrics.add("quiver.subscriber.dropped_bundles", count, label=name)
@@ -119,8 +118,7 @@ def _raise_floor(core: Core) -> None:
     """Make durable below which numbers no segment and no bundle is ever again."""
     floor = Floor(core.next_segment_seq, core.covered_wal_seq + 1)
     if floor != core.floor:
-        core.acks.append([floor, floor])
-        core.acks_unsynced = True
+        append(core, [floor, floor])
         sync_acks(core)
         core.floor = floor
 

@@ -62,7 +62,7 @@ def test_a_number_that_may_be_in_the_log_is_never_given_to_another_bundle(
         (Registry, "add_segment", lambda store, _: store.finalize()),
         (MemoryDisk, "unlink", lambda store, _: store.maintain()),
         (Registry, "register", lambda store, _: store.subscribe("late")),
-        (Registry, "settle", lambda _, handle: handle.ack()),
+        (Registry, "settle_held", lambda _, handle: handle.ack()),
         (MemoryFile, "write", lambda _, handle: handle.ack()),
     ],
 )

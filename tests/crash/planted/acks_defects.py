@@ -204,9 +204,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "acks do not say that there is something to sync",
-        "quiver.engine.outlet",
-        "        core.acks.append(records)\n        core.acks_unsynced = True\n",
-        "        core.acks.append(records)\n",
+        OUTCOMES,
+        "    core.acks.append(records)\n    core.acks_unsynced = True\n",
+        "    core.acks.append(records)\n",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(

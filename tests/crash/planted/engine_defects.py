@@ -217,7 +217,9 @@ DEFECTS: Final = (
     Defect(
         "the floor is not synced",
         SPACE,
-        "        core.acks_unsynced = True\n        sync_acks(core)\n        core.floor = floor\n",
+        "        append(core, [floor, floor])\n        sync_acks(core)\n"
+        "        core.floor = floor\n",
+        "        append(core, [floor, floor])\n        core.acks_unsynced = False\n"
         "        core.floor = floor\n",
         harmless="Until a segment is deleted the segments tell the same. It is deleted once all "
         "have acked it, and the sync of these acks is one of the same file.",

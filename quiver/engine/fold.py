@@ -95,6 +95,8 @@ def take_over(core: Core, name: str) -> None:
             subscriber_id=member.subscriber_id,
         )
         with core.whole():
+            # Under the new lease the inbox counts no more: what it says has to be safe before.
+            sync_acks(core)
             _raise_lease(core, member, mine.lease)
             sync_acks(core)
         write_inbox(core.disk, folder, mine)

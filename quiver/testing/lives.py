@@ -266,12 +266,23 @@ def beside_the_writer(life: Rehearsal) -> None:
     life.beside("b", 2)
     life.close()
     life.beside("b", 1)
+    life.beside("b", 0)
     life.beside("c", 1)
     life.open()
     life.maintain()
     life.take("b")
     life.beside("b")
     life.beside("c")
+    life.maintain()
+
+
+def taken_back(life: Rehearsal) -> None:
+    """Take over what another process did in the middle of what is done here."""
+    life.append(3)
+    life.finalize()
+    life.beside("b", 1)
+    life.take("b", 1)
+    life.beside("b", 1)
     life.maintain()
 
 
@@ -331,8 +342,10 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "prepared segments": prepared_segments,
     "runs and dead letters": runs_and_dead_letters,
     "beside the writer": beside_the_writer,
+    "taken back": taken_back,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "taken back": {**TINY, "acks": {"max_size": 100_000}},
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
     "fill segments": {**TINY, "segment": {"target_size": 1500}},
     "without holes": {**TINY, "wal": {**TINY["wal"], "rotate_size": 100_000, "reclaim": "copy"}},

@@ -58,6 +58,8 @@ class Facts:
     """What need not be there: every subscriber of some moment had acked it, or it never was."""
     rejected: frozenset[int] = frozenset()
     """Of which a copy must be among the dead letters."""
+    given_up: tuple[tuple[str, frozenset[int]], ...] = ()
+    """For each subscriber of which a copy must be there, unless the subscriber still gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class _Known:
     left: set[str] = field(default_factory=set)
     done: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
+    given_up: dict[str, set[int]] = field(default_factory=dict)
 
     def add(self, mark: Mark) -> None:
         """Learn what one mark says."""
@@ -112,7 +115,9 @@ class _Known:
                 self.rejected.add(said["number"])
             case "finalized":
                 self.segment_seq = max(self.segment_seq, said["segment_seq"])
-            case "registering" | "registered" | "leaving" | "left" | "acked" | "settled":
+            case "registering" | "registered" | "leaving" | "left":
+                self._add_of(said["subscriber"], mark.label, said)
+            case "acked" | "rejecting" | "settled":
                 self._add_of(said["subscriber"], mark.label, said)
 
     def _add_of(self, name: str, label: str, said: dict[str, Any]) -> None:
@@ -124,13 +129,18 @@ class _Known:
             case "leaving":
                 self.acked.pop(name, None)
                 self.settled.pop(name, None)
+                self.given_up.pop(name, None)
             case "left":
                 self.left.add(name)
             case "acked":
                 self.acked[name].add(said["number"])
+                self.given_up.get(name, set()).discard(said["number"])
+            case "rejecting":
+                self.acked[name].add(said["number"])
+                self.given_up.setdefault(name, set()).add(said["number"])
             case "settled":
                 self.settled.setdefault(name, set()).update(said["numbers"])
-        if label in ("acked", "leaving") and self.acked:
+        if label in ("acked", "rejecting", "leaving") and self.acked:
             self.done |= set.intersection(*self.acked.values())
 
     def facts(self) -> Facts:
@@ -143,6 +153,7 @@ class _Known:
             left=frozenset(self.left),
             done=frozenset(self.done),
             rejected=frozenset(self.rejected),
+            given_up=_frozen(self.given_up),
         )
 
 
@@ -198,6 +209,10 @@ class QuiverSubject:
         if not facts.rejected <= seen.dead:
             gone = sorted(facts.rejected - seen.dead)
             raise Loss(f"no copy is left of bundles that were rejected: {gone}")
+        for name, given_up in facts.given_up:
+            lost = given_up - seen.dead - frozenset(seen.delivered.get(name, ()))
+            if lost:
+                raise Loss(f"{name} does not get {sorted(lost)}, and no copy was set aside")
         if state.next_wal_seq < facts.durable:
             raise Loss(f"wal_seq {state.next_wal_seq} would be used twice")
         if state.next_segment_seq <= facts.segment_seq:

@@ -13,6 +13,7 @@ mark               what the store has promised from then on
 ``left``           the subscriber is not there any more
 ``acked``          the subscriber may have the bundle no more; it is said before the ack
 ``settled``        the subscriber does not get these bundles again, whatever happens
+``rejecting``      the subscriber may have the bundle no more once a copy is there
 ``rejected``       a copy of the bundle is among the dead letters
 =================  ============================================================================
 """
@@ -231,7 +232,7 @@ class Rehearsal:
         if handle is None:
             return
         number = handle.wal_seq or 0
-        self.stage.mark("acked", subscriber=subscriber, number=number)
+        self.stage.mark("rejecting", subscriber=subscriber, number=number)
         handle.reject("never")
         self.stage.mark("rejected", number=number)
         self.unsettled.setdefault(subscriber, []).append(number)

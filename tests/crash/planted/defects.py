@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import acks_defects
+import consumer_defects
 import disk_defects
 import engine_defects
 import wal_defects
@@ -16,6 +17,7 @@ ALL: Final[tuple[Defect, ...]] = (
     *wal_defects.DEFECTS,
     *disk_defects.DEFECTS,
     *acks_defects.DEFECTS,
+    *consumer_defects.DEFECTS,
     *engine_defects.DEFECTS,
 )
 HARMLESS: Final = tuple(defect for defect in ALL if defect.harmless)

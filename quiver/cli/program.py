@@ -29,6 +29,7 @@ VERBS: Final[dict[str, str]] = {
     "ingest": "Append files to a store, made if it is not there.",
     "info": "Describe a store, one line per station.",
     "ls": "List what is in a store.",
+    "lag": "Say how far subscribers are behind.",
     "check": "Look for damage in a store, and change nothing.",
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",

@@ -78,6 +78,13 @@ def test_the_fields_of_ls_are_those_on_the_page(run, filled, kit, noun) -> None:
         assert set(kit.leaves(item)) == fields(f"ls: {kind}")
 
 
+def test_the_fields_of_lag_are_those_on_the_page(run, filled, kit) -> None:
+    items = run("lag", filled, "--json").lines
+    assert items
+    for item in items:
+        assert set(kit.leaves(item)) == fields("lag")
+
+
 def test_the_fields_of_check_are_those_on_the_page(run, worn, kit) -> None:
     *found, summary = run("check", worn, "--json").lines
     assert {item["kind"] for item in found} == {"damage", "note"}

@@ -64,7 +64,7 @@ def _fields(standing: Standing) -> dict[str, Any]:
         "kind": "lag",
         "core": standing.core,
         "name": standing.name,
-        "subscriber_id": lag.subscriber_id if standing.is_registered else None,
+        "subscriber_id": standing.subscriber_id,
         "high_water_segment_seq": lag.high_water_mark,
         "open_segment_count": lag.segment_count,
         "open_bundle_count": lag.bundle_count,

@@ -12,7 +12,7 @@ import keyword
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn, cast
 
@@ -23,7 +23,7 @@ from quiver.cli.exits import BUG, INTERRUPTED, OK, TABLE, USAGE, exit_code
 from quiver.cli.output import Output
 from quiver.errors import QuiverError
 
-__all__ = ["COUNT_MAX", "VERBS", "Program", "Verb", "program", "verb"]
+__all__ = ["COUNT_MAX", "VERBS", "Family", "Program", "Verb", "family", "program", "verb"]
 
 VERBS: Final[dict[str, str]] = {
     "ingest": "Append files to a store, made if it is not there.",
@@ -35,6 +35,8 @@ VERBS: Final[dict[str, str]] = {
     "cat": "Write the rows of a slot to stdout.",
     "sql": "Run SQL over the slots of a store.",
     "export": "Write bundles to files as a subscriber, each once.",
+    "subscriber": "Look after the subscribers of a store.",
+    "gc": "Take over what subscribers did, and delete what all have.",
     "finalize": "Recover a store and make its log a segment.",
     "repair": "Make a damaged store sound.",
     "migrate": "Change the slot table of a store.",
@@ -76,7 +78,49 @@ class Verb(click.Command):
         return result
 
 
-class Program(click.Group):
+class Family(click.Group):
+    """Verbs that belong together, each in a file of its own that is loaded when it is called."""
+
+    package = "quiver.cli"
+    verbs: Mapping[str, str] = VERBS
+    examples: Examples = ()
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Give the names of the verbs in flow order."""
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one verb; None if there is none of that name."""
+        if cmd_name not in self.verbs:
+            return None
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        module = importlib.import_module(f"{self.package}.{name}")
+        return cast("click.Command", getattr(module, name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb that the arguments begin with, or say which one may have been meant."""
+        name = args[0]
+        if name in self.verbs or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = difflib.get_close_matches(name, self.verbs, n=1)
+        known = f"verbs: {', '.join(self.verbs)}"
+        hint = f"did you mean '{ctx.command_path} {near[0]}'?" if near else known
+        raise click.UsageError(f"there is no verb {name!r} ({hint})", ctx=ctx)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples, usage, verbs and options, without loading any verb."""
+        _write_examples(formatter, self.examples)
+        formatter.write_paragraph()
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(self.verbs.items()))
+        click.Command.format_options(self, ctx, formatter)
+
+
+class Program(Family):
     """All verbs together; a reader who hangs up ends each of them quietly, and help too."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:  # noqa: ANN401
@@ -89,38 +133,9 @@ class Program(click.Group):
         with _quiet_end():
             return super().invoke(ctx)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Give the names of the verbs in flow order."""
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Load one verb; None if there is none of that name."""
-        if cmd_name not in VERBS:
-            return None
-        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-        module = importlib.import_module(f"quiver.cli.{name}")
-        return cast("click.Command", getattr(module, name))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb that the arguments begin with, or say which one may have been meant."""
-        name = args[0]
-        if name in VERBS or name.startswith("-"):
-            return super().resolve_command(ctx, args)
-        near = difflib.get_close_matches(name, VERBS, n=1)
-        hint = f"did you mean 'quiver {near[0]}'?" if near else f"verbs: {', '.join(VERBS)}"
-        raise click.UsageError(f"there is no verb {name!r} ({hint})", ctx=ctx)
-
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write examples, usage, verbs and exit codes, without loading any verb."""
-        _write_examples(formatter, _EXAMPLES)
-        formatter.write_paragraph()
-        self.format_usage(ctx, formatter)
-        self.format_help_text(ctx, formatter)
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
-        click.Command.format_options(self, ctx, formatter)
+        """Write what a family writes, and the exit codes."""
+        super().format_help(ctx, formatter)
         with formatter.section("Exit codes"):
             formatter.write_dl([(f"{code:3}", meaning) for code, meaning in TABLE.items()])
 
@@ -206,14 +221,34 @@ def verb(
     def wrap(function: Callable[..., Any]) -> Verb:
         wrapped: Any = click.pass_obj(function)
         made = click.command(name, cls=Verb, context_settings=_SETTINGS)(wrapped)
-        shared: Any = lambda: None  # noqa: E731
-        for option in _OPTIONS if reports else _OPTIONS[1:]:
-            option(shared)
-        made.params += shared.__click_params__
+        made.params += _shared(_OPTIONS if reports else _OPTIONS[1:])
         made.examples = examples
         return made
 
     return wrap
+
+
+def family(
+    name: str, *, verbs: Mapping[str, str], package: str, examples: Examples
+) -> Callable[[Callable[[], None]], Family]:
+    """Make a verb that has verbs of its own; each is in the module of its name in ``package``."""
+
+    def wrap(function: Callable[[], None]) -> Family:
+        made = click.group(name, cls=Family, context_settings=_SETTINGS)(function)
+        made.params += _shared(_OPTIONS)
+        made.package, made.verbs, made.examples = package, verbs, examples
+        return made
+
+    return wrap
+
+
+def _shared(options: Sequence[Callable[[Any], Any]]) -> list[click.Parameter]:
+    """Make the options that verbs share."""
+    holder: Any = lambda: None  # noqa: E731
+    for option in options:
+        option(holder)
+    found: list[click.Parameter] = holder.__click_params__
+    return found
 
 
 def _switch(*names: str, field: str, help: str) -> Callable[[Any], Any]:  # noqa: A002
@@ -250,3 +285,6 @@ _EXAMPLES: Final[Examples] = (
 @click.version_option(__version__, prog_name="quiver", message="%(prog)s %(version)s")
 def program() -> None:
     """Look after Quiver stores: durable buffers of Arrow data."""
+
+
+program.examples = _EXAMPLES

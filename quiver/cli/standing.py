@@ -69,6 +69,11 @@ class Standing:
         """Whose it is."""
         return self.lag.subscriber
 
+    @property
+    def subscriber_id(self) -> int | None:
+        """Its id in ack.log; None if it has none yet."""
+        return self.lag.subscriber_id if self.is_registered else None
+
 
 @dataclass(slots=True)
 class Standings:

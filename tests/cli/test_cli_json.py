@@ -85,6 +85,30 @@ def test_the_fields_of_lag_are_those_on_the_page(run, filled, kit) -> None:
         assert set(kit.leaves(item)) == fields("lag")
 
 
+def test_the_fields_of_subscriber_are_those_on_the_page(run, store, kit) -> None:
+    for item in run("subscriber", "ls", store, "--json").lines:
+        assert set(kit.leaves(item)) == fields("subscriber ls")
+    for arguments in (
+        ("add", store, "new"),
+        ("reset", store, "new"),
+        ("pause", store, "new"),
+        ("resume", store, "new"),
+        ("rename", store, "new", "newer"),
+    ):
+        found = run("subscriber", *arguments, "--json").document
+        assert set(kit.leaves(found)) == fields("subscriber change")
+    found = run("subscriber", "rm", store, "newer", "--yes", "--json").document
+    assert set(kit.leaves(found)) == fields("subscriber rm")
+
+
+def test_the_fields_of_gc_are_those_on_the_page(run, store, kit) -> None:
+    with quiver.open(store, core=2, worker=False):
+        found = run("gc", store, "--json").document
+    assert len(found["cores"]) == 2
+    for core in found["cores"]:
+        assert {"path", *(f"cores[].{name}" for name in core)} == fields("gc")
+
+
 def test_the_fields_of_check_are_those_on_the_page(run, worn, kit) -> None:
     *found, summary = run("check", worn, "--json").lines
     assert {item["kind"] for item in found} == {"damage", "note"}

@@ -1,0 +1,99 @@
+"""``quiver gc``: what a store does for its subscribers, for a store that nobody has open."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quiver.cli.opening import open_store
+from quiver.cli.output import Output, count
+from quiver.cli.program import verb
+from quiver.errors import LockedError
+from quiver.units import format_bytes
+
+if TYPE_CHECKING:
+    from quiver.disk import Disk
+
+__all__ = ["gc"]
+
+_COUNTS = (
+    *("folded_bundle_count", "deleted_segment_count", "deleted_bytes"),
+    *("segment_count", "segment_bytes"),
+)
+
+
+@verb(
+    "gc",
+    examples=(
+        ("quiver gc store", "now and then, where no process has the store open for long"),
+        ("quiver gc store --json | jq '.cores[].deleted_bytes'", "for programs"),
+    ),
+)
+@click.argument("folder", metavar="DIR")
+def gc(output: Output, *, folder: str) -> None:
+    """Take over what subscribers did, and delete what all have.
+
+    Subscribers in processes of their own leave what they did in the store's folder. Whoever has the
+    store open takes that over and deletes segments that every subscriber is done with; where nobody
+    has, this does. A core that another process writes is left alone: it does the same by itself.
+    What was in the log becomes a segment, as with every opening.
+    """
+    from quiver.cli.inspect import core_numbers, open_folder
+    from quiver.manifest import StoreManifest
+
+    with closing(open_folder(folder)) as disk:
+        store_id = StoreManifest.read(disk).store_id
+        cores = [
+            _collect(output, disk, core, folder=folder, store_id=store_id)
+            for core in core_numbers(disk)
+        ]
+    if output.as_json:
+        output.document({"path": disk.root, "cores": cores})
+        return
+    for core in cores:
+        name = f"core {core['core']}: " if len(cores) > 1 else ""
+        output.text(f"{name}{_told(core)}")
+
+
+def _collect(
+    output: Output, disk: Disk, core: int, *, folder: str, store_id: str
+) -> dict[str, Any]:
+    """Do it for one core; opening it folds in, so what there was is looked up before that."""
+    from quiver.cli.inspect import load_segments
+    from quiver.cli.standing import read_standings
+
+    standings = read_standings(disk, core, store_id=store_id, warn=output.warn)
+    folded, before = standings.unfolded_count, standings.catalog
+    try:
+        store = open_store(output, folder, strict=False, core=core)
+    except LockedError as error:
+        return {"core": core, "writer_pid": error.pid, **dict.fromkeys(_COUNTS)}
+    with store:
+        for damage in store.recovery.damage:
+            output.warn(f"quiver: set aside while opening: {damage}")
+        store.maintain()
+    after = load_segments(disk, core)[0]
+    gone = [info for info in before if info.segment_seq not in after]
+    return {
+        "core": core,
+        "writer_pid": None,
+        "folded_bundle_count": folded,
+        "deleted_segment_count": len(gone),
+        "deleted_bytes": sum(info.file_bytes for info in gone),
+        "segment_count": len(after),
+        "segment_bytes": after.segment_bytes,
+    }
+
+
+def _told(core: dict[str, Any]) -> str:
+    if core["writer_pid"] is not None:
+        who = f"process {core['writer_pid']}" if core["writer_pid"] else "another process"
+        return f"left alone: {who} writes it, and does this by itself"
+    text = f"{count(core['folded_bundle_count'], 'bundle')} taken over from subscribers, "
+    text += f"{count(core['deleted_segment_count'], 'segment')} deleted"
+    if core["deleted_segment_count"]:
+        text += f" ({format_bytes(core['deleted_bytes'])})"
+    left = f"{count(core['segment_count'], 'segment')}, {format_bytes(core['segment_bytes'])}"
+    return f"{text}; {left} left"

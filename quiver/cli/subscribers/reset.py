@@ -1,0 +1,38 @@
+"""``quiver subscriber reset``: let a subscriber start over."""
+
+from __future__ import annotations
+
+import click
+
+from quiver.cli.output import Output
+from quiver.cli.program import verb
+from quiver.cli.subscribers.desk import check_start, start_option
+
+__all__ = ["reset"]
+
+
+@verb(
+    "reset",
+    examples=(
+        ("quiver subscriber reset store uploader", "everything that is still there once more"),
+        ("quiver subscriber reset store uploader --start latest", "forget the backlog"),
+        ("quiver subscriber reset store uploader --start 2026-01-31T12:00Z", "from that time on"),
+    ),
+)
+@click.argument("folder", metavar="DIR")
+@click.argument("name", metavar="NAME")
+@start_option("Where it starts over")
+def reset(output: Output, *, folder: str, name: str, start: str) -> None:
+    """Let a subscriber start over.
+
+    What it did is forgotten, and what is deleted does not come back. A process that takes bundles
+    under this name is told so.
+    """
+    from quiver.cli.subscribers.desk import change, held_by, open_cores
+
+    check_start(start)
+    call = f"store.reset({name!r}, start={start!r})"
+    with open_cores(output, folder, call=call) as stores:
+        known = held_by(stores, name)
+        done = f"starts over at {start}"
+        change(output, known, lambda store: store.reset(name, start=start), name=name, done=done)

@@ -33,6 +33,7 @@ VERBS: Final[dict[str, str]] = {
     "check": "Look for damage in a store, and change nothing.",
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",
+    "tail": "Write the last rows of a slot, and those that come.",
     "sql": "Run SQL over the slots of a store.",
     "export": "Write bundles to files as a subscriber, each once.",
     "subscriber": "Look after the subscribers of a store.",

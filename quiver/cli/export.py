@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from types import FrameType
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.opening import open_store
 from quiver.cli.output import Output, count
 from quiver.cli.program import COUNT_MAX, verb
-from quiver.errors import InputError
+from quiver.cli.signals import stopped_by_signals
 from quiver.units import format_bytes, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
-    from quiver.export import ExportedFile, Exporter, Source, Tally
-    from quiver.subscriber import BundleHandle
+    from quiver.cli.taking import Taking
+    from quiver.export import ExportedFile, Tally
 
 __all__ = ["export"]
 
 _FORMATS: Final = ("parquet", "arrow", "csv", "ndjson")
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """What a subscriber takes bundles from."""
-
-    source: Source
-    store_id: str
 
 
 @verb(
@@ -100,9 +86,12 @@ def export(
 ) -> None:
     """Write bundles to files as a subscriber, each once.
 
-    Slots of all bundles go to files in PATH, then the bundles are acked. Each row is in one file,
-    whatever way this ends and is begun again. A file is named by slot, core, and the first and the
-    last bundle that it has, as segment.bundle:
+    Slots of all bundles go to files in PATH, then the bundles are acked, as by any subscriber in a
+    process of its own: beside whoever writes the store, or while nobody does. Bundles that are only
+    in the log are not seen; where nobody writes, quiver finalize makes a segment of them.
+
+    Each row is in one file, whatever way this ends and is begun again. A file is named by slot,
+    core, and the first and the last bundle that it has, as segment.bundle:
 
         logs-0-0000000000000003.000017-0000000000000005.000002.parquet
 
@@ -114,112 +103,46 @@ def export(
     PATH belongs to one subscriber of one store. Columns that the format cannot hold end the run,
     and their bundle stays where it is.
     """
+    from quiver.cli.inspect import open_folder
+    from quiver.cli.taking import taking
     from quiver.disk import LocalDisk
     from quiver.export import Exporter, ExportFolder
+    from quiver.manifest import StoreManifest
+    from quiver.subscriber import check_name
 
     parse_bytes(size, key="--size")
     parse_duration(every, key="--every")
-    told = _Told(output)
-    with _open_source(output, folder, subscriber, slots=slots, follow=follow) as opened:
+    with closing(open_folder(folder)) as store:
+        manifest = StoreManifest.read(store)
+        for name in slots:
+            manifest.slots[name]  # InputError that lists the known ones.
+        check_name(subscriber)
         disk = LocalDisk(out, create=True)
         try:
-            owner = {"store_id": opened.store_id, "subscriber": subscriber}
-            with ExportFolder.open(disk, **owner) as files:
+            owner = {"store_id": manifest.store_id, "subscriber": subscriber}
+            with (
+                ExportFolder.open(disk, **owner) as files,
+                taking(store, folder, subscriber) as source,
+            ):
+                told = _Told(output, source)
                 limits: dict[str, Any] = {"rows": rows, "size": size}
-                exporter = Exporter(
-                    opened.source, files, slots=slots, to=kind, watch=told.file, **limits
-                )
-                with _stopped_by_signals(exporter) if follow else nullcontext():
+                exporter = Exporter(source, files, slots=slots, to=kind, watch=told.file, **limits)
+                with stopped_by_signals(exporter.stop) if follow else nullcontext():
                     exporter.run(follow=follow, every=every)
         finally:
             disk.close()
     told.end(exporter.tally)
 
 
-@contextmanager
-def _open_source(
-    output: Output, folder: str, subscriber: str, *, slots: Sequence[str], follow: bool
-) -> Iterator[_Opened]:
-    """Open all cores of a store as its only process, with what their writers left in the log."""
-    from quiver.cli.inspect import core_numbers, open_folder
-    from quiver.manifest import StoreManifest
-
-    disk = open_folder(folder)
-    try:
-        manifest = StoreManifest.read(disk)
-        cores = core_numbers(disk) or [0]
-    finally:
-        disk.close()
-    for name in slots:
-        manifest.slots[name]  # InputError that lists the known ones.
-    if follow and len(cores) > 1:
-        raise InputError(
-            f"{folder} has {count(len(cores), 'core')}, and --follow goes with one",
-            hint="without it all of them are exported",
-        )
-    with ExitStack() as stack:
-        sources = []
-        for core in cores:
-            store = open_store(output, folder, strict=False, core=core, worker=True)
-            stack.enter_context(store)
-            for error in store.recovery.damage:
-                output.warn(f"quiver: set aside while opening: {error}")
-            store.finalize()
-            sources.append(store.subscribe(subscriber))
-        source = sources[0] if len(sources) == 1 else _OneByOne(sources)
-        yield _Opened(source, manifest.store_id)
-
-
-class _OneByOne:
-    """Several sources, of which nobody waits for any."""
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
-
-    def poll(self) -> BundleHandle | None:
-        """Claim the next bundle of the first that has one."""
-        return self.next()
-
-    def next(self, timeout: float | str | None = None) -> BundleHandle | None:  # noqa: ARG002
-        """Claim the next bundle of the first that has one."""
-        found = (source.next(0) for source in self._sources)
-        return next((handle for handle in found if handle is not None), None)
-
-    def close(self) -> None:
-        """Close all of them."""
-        for source in self._sources:
-            source.close()
-
-
-@contextmanager
-def _stopped_by_signals(exporter: Exporter) -> Iterator[None]:
-    """Let the first signal end the run in good order; a second one ends it at once."""
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        restore()
-        exporter.stop()
-
-    for number in _SIGNALS:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        restore()
-
-
 class _Told:
-    """Tells of files as they are written, and of all at the end."""
+    """Tells of files as they are written and their bundles acked, and of all at the end."""
 
-    def __init__(self, output: Output) -> None:
-        self._output = output
+    def __init__(self, output: Output, source: Taking) -> None:
+        self._output, self._source = output, source
 
     def file(self, file: ExportedFile) -> None:
-        """Tell of one file."""
+        """Tell of one file, whose acks survive a power cut first."""
+        self._source.commit()
         if not self._output.as_json:
             rows = count(file.row_count, "row")
             self._output.text(f"{file.path}: {rows}, {format_bytes(file.file_bytes)}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +18,14 @@ import quiver
 from quiver.disk import LocalDisk
 from quiver.export import ExportFolder
 from quiver.units import format_bytes
+
+
+@pytest.fixture
+def store(store) -> Path:
+    """All of it is in segments: what is in the log alone is not seen from outside."""
+    quiver.open(store, worker=False).close()
+    return store
+
 
 WITH = ("--slot", "logs", "--subscriber", "lake")
 
@@ -32,8 +43,8 @@ def test_what_is_there_is_written_and_acked(run, store, tmp_path) -> None:
     ]
     assert pq.read_table(first)["n"].to_pylist() == [0, None, 1, None, 2, None]
     assert pq.read_table(second).to_pylist() == [{"n": 3}]
-    lake = [s for s in run("ls", store, "subscribers", "--json").lines if s["name"] == "lake"]
-    assert lake[0]["lag_bundle_count"] == 0
+    (lake,) = run("lag", store, "lake", "--json").lines
+    assert lake["open_bundle_count"] == lake["unfolded_bundle_count"]
     assert run("export", store, *WITH, "--out", out).out == "0 rows in 0 files, 0 bundles acked\n"
 
 
@@ -73,9 +84,90 @@ def test_all_cores_are_exported(run, store, tmp_path) -> None:
         second.append({"logs": pa.table({"n": [1]})})
     *files, _ = run("export", store, *WITH, "--out", tmp_path / "o", "--json").lines
     assert [(f["core"], f["row_count"]) for f in files] == [(0, 6), (0, 1), (2, 1)]
-    result = run("export", store, *WITH, "--out", tmp_path / "o", "--follow")
-    assert result.code == 2
-    assert "2 cores" in result.err
+    assert run("lag", store, "lake", "--json").lines[0]["unfolded_bundle_count"] == 5
+
+
+def test_files_hold_long_runs_of_one_core(run, store, tmp_path) -> None:
+    for core in (0, 2):
+        with quiver.open(store, core=core, worker=False) as opened:
+            for number in range(20):
+                opened.append({"logs": pa.table({"n": [number]})})
+    *files, _ = run("export", store, *WITH, "--out", tmp_path / "o", "--json").lines
+    assert [(f["core"], f["row_count"]) for f in files] == [(0, 6), (0, 21), (2, 20)]
+
+
+def test_beside_a_writer_nothing_waits_for_a_lock(run, store, tmp_path) -> None:
+    with quiver.open(store) as opened:
+        opened.append({"logs": pa.table({"n": [9]})})
+        out = run("export", store, *WITH, "--out", tmp_path / "o").out
+        assert out.endswith("7 rows in 2 files, 5 bundles acked\n")
+        opened.finalize()
+        assert "1 row in 1 file" in run("export", store, *WITH, "--out", tmp_path / "o").out
+        opened.maintain()
+        assert opened.lag("lake").bundle_count == 0
+
+
+def test_what_is_in_the_log_alone_is_not_seen(run, filled, tmp_path) -> None:
+    copy = shutil.copytree(filled, tmp_path / "copy")
+    assert "6 rows in 1 file" in run("export", copy, *WITH, "--out", tmp_path / "o").out
+    assert run("finalize", copy).code == 0
+    assert "1 row in 1 file" in run("export", copy, *WITH, "--out", tmp_path / "o").out
+
+
+def test_acks_are_durable_when_a_file_is_told(store, tmp_path) -> None:
+    """The process is killed as soon as it tells of its first file: nothing is repeated."""
+    code = """
+import os, signal
+from quiver.cli.main import main
+from quiver.cli.output import Output
+from quiver.consumer import Consumer
+from quiver.consumer.keeper import Keeper
+Keeper._run = lambda self: None
+Output.text = lambda self, *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+    arguments = ["export", str(store), *WITH, "--out", str(tmp_path / "o")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    with quiver.subscribe(store, "lake", worker=False) as lake:
+        assert [lag.bundle_count for lag in lake.lags()] == [2]
+
+
+@pytest.mark.parametrize("act", ["BundleHandle.ack", "Taking.commit"])
+def test_a_kill_between_a_file_and_its_acks_repeats_no_row(run, store, tmp_path, act) -> None:
+    code = f"""
+import os, signal
+from quiver.cli.main import main
+from quiver.cli.taking import Taking
+from quiver.consumer.keeper import Keeper
+from quiver.subscriber import BundleHandle
+Keeper._run = lambda self: None
+{act} = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+    arguments = ["export", str(store), *WITH, "--out", str(tmp_path / "o")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    text = "1 row in 1 file, 5 bundles acked, of which 3 were in files already\n"
+    assert run("export", store, *WITH, "--out", tmp_path / "o").out.endswith(text)
+    tables = [pq.read_table(path) for path in sorted((tmp_path / "o").glob("logs-*"))]
+    assert [n for t in tables for n in t["n"].to_pylist()] == [0, None, 1, None, 2, None, 3]
+
+
+def test_cores_that_come_are_followed_too(store, tmp_path) -> None:
+    command = [sys.executable, "-m", "quiver", "export", str(store), *WITH]
+    command += ["--out", str(tmp_path / "o"), "--follow", "--every", "50ms", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert [json.loads(running.stdout.readline())["row_count"] for _ in range(2)] == [6, 1]
+        with quiver.open(store, core=2, worker=False) as second:
+            second.append({"logs": pa.table({"n": [1]})})
+        assert json.loads(running.stdout.readline())["core"] == 2
+        with quiver.open(store, worker=False) as first:
+            first.append({"logs": pa.table({"n": [1]})})
+        assert json.loads(running.stdout.readline())["core"] == 0
+        running.send_signal(signal.SIGTERM)
+        assert json.loads(running.stdout.read())["bundle_count"] == 7
+    assert running.returncode == 0
 
 
 REFUSED = [
@@ -118,15 +210,6 @@ def test_nested_columns_are_no_csv(run, tmp_path) -> None:
     assert run("export", tmp_path / "s", *WITH, "--out", tmp_path / "o").code == 0
 
 
-def test_damage_met_while_opening_is_told(run, store, kit, tmp_path) -> None:
-    log = store / "core_0/wal/quiver.wal"
-    bundles = [i for i in run("dump", log, "--json").lines if i["kind"] == "bundle"]
-    kit.flip(log, bundles[3]["offset"] + 100)
-    result = run("export", store, *WITH, "--out", tmp_path / "o")
-    assert result.code == 0
-    assert "quiver: set aside while opening:" in result.err
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_following_ends_at_a_signal_with_all_acked(run, store, tmp_path, number) -> None:
     command = [sys.executable, "-m", "quiver", "export", str(store), *WITH]
@@ -140,25 +223,25 @@ def test_following_ends_at_a_signal_with_all_acked(run, store, tmp_path, number)
     assert '"row_count": 6' in first
     assert '"row_count": 1' in second
     assert '"kind": "summary", "file_count": 2' in rest
-    lake = [s for s in run("ls", store, "subscribers", "--json").lines if s["name"] == "lake"]
-    assert lake[0]["lag_bundle_count"] == 0
+    (lake,) = run("lag", store, "lake", "--json").lines
+    assert lake["open_bundle_count"] == lake["unfolded_bundle_count"]
 
 
 def test_a_signal_does_not_wait_for_the_time(run, store, tmp_path) -> None:
     """What was gathered is written at once, long before its file would be due."""
     code = """
 import os, signal
-from quiver.engine.subscription import Subscription
+from quiver.consumer import Consumer
 from quiver.cli.main import main
 
-honest = Subscription.next
+honest = Consumer.next
 def next(self, timeout=None):
     found = honest(self, 0)
     if found is None:
         os.kill(os.getpid(), signal.SIGTERM)
         found = honest(self, timeout)
     return found
-Subscription.next = next
+Consumer.next = next
 main()
 """
     arguments = ["export", str(store), *WITH, "--out", str(tmp_path / "o")]

@@ -27,7 +27,7 @@ _COUNTS = (
 @verb(
     "gc",
     examples=(
-        ("quiver gc store", "now and then, where no process has the store open for long"),
+        ("quiver gc store", "where nobody has the store open"),
         ("quiver gc store --json | jq '.cores[].deleted_bytes'", "for programs"),
     ),
 )

@@ -35,6 +35,7 @@ def test_the_help_of_each_begins_with_examples(run, verb) -> None:
     assert (result.code, first) == (0, "Examples:")
     for line in rest[: rest.index("")]:
         assert line.split()[:3] == ["quiver", "subscriber", verb]
+    assert max(map(len, result.out.splitlines())) <= 100
     assert VERBS[verb] in result.out
     assert "--json" in result.out
     assert f"  {verb} " in run("subscriber", "--help").out

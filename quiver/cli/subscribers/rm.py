@@ -45,7 +45,7 @@ def rm(output: Output, *, folder: str, name: str, yes: bool) -> None:
     found = [standing for standing in everybody if standing.name == name]
     others = {standing.core for standing in everybody if standing.name != name}
     cores = [_fields(standing, is_last=standing.core not in others) for standing in found]
-    output.say(_told(name, cores))
+    (output.say if yes else output.warn)(_told(name, cores))
     if not yes:
         if not sys.stdin.isatty():
             raise InputError(

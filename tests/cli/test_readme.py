@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import quiver
+from quiver.cli.program import VERBS
 from quiver.errors import MissingError
 
 PAGE = Path(__file__).parents[2] / "README.md"
@@ -22,7 +23,7 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     done = [sample for sample in samples() if "quiver.spark" not in sample]
-    assert len(done) == len(samples()) - 1 == 6
+    assert len(done) == len(samples()) - 1 == 7
     for sample in done[:2]:
         exec(sample, names)
     assert quiver.scan("store", slot="events").to_table().num_rows == 2
@@ -33,4 +34,11 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
     exec(done[3], names)
     assert capsys.readouterr().out == "uploading 1 row\n"
     exec(done[4], names)
-    assert quiver.scan("store", slot="errors")
+    exec(done[5], names)
+    exec(done[6], names)
+    assert capsys.readouterr().out == "archiving 1 error\n"
+
+
+def test_every_verb_has_a_row() -> None:
+    rows = re.findall(r"^\| `quiver ([a-z]+)", PAGE.read_text(), re.MULTILINE)
+    assert [*rows, "version"] == list(VERBS)

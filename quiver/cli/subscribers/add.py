@@ -15,9 +15,9 @@ __all__ = ["add"]
 @verb(
     "add",
     examples=(
-        ("quiver subscriber add store uploader", "all that is there, and all that comes"),
+        ("quiver subscriber add store uploader", "all that is there"),
         ("quiver subscriber add store uploader --start latest", "what is appended from now on"),
-        ("quiver subscriber add store uploader --start 2026-01-31T12:00Z", "from that time on"),
+        ("quiver subscriber add store uploader --start 2026-01-31", "from that day on"),
     ),
 )
 @click.argument("folder", metavar="DIR")

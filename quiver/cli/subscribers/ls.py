@@ -22,7 +22,7 @@ _COLUMNS = ("subscriber", "id", "open", "pinned", "seen", "paused", "orphan")
     "ls",
     examples=(
         ("quiver subscriber ls store", "all of them"),
-        ("quiver subscriber ls store --unseen 1h", "who was silent for an hour is an orphan"),
+        ("quiver subscriber ls store --unseen 1h", "an hour makes an orphan"),
         ("quiver subscriber ls store --json | jq 'select(.is_orphan)'", "one line for each"),
     ),
 )

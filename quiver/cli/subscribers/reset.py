@@ -14,9 +14,9 @@ __all__ = ["reset"]
 @verb(
     "reset",
     examples=(
-        ("quiver subscriber reset store uploader", "everything that is still there once more"),
+        ("quiver subscriber reset store uploader", "all that is there"),
         ("quiver subscriber reset store uploader --start latest", "forget the backlog"),
-        ("quiver subscriber reset store uploader --start 2026-01-31T12:00Z", "from that time on"),
+        ("quiver subscriber reset store uploader --start 2026-01-31", "from that day on"),
     ),
 )
 @click.argument("folder", metavar="DIR")

@@ -55,10 +55,19 @@ class Taking:
         from quiver.cli.inspect import core_numbers
 
         for core in core_numbers(self._disk):
-            if core not in self._consumers:
+            if core not in self._consumers and self._is_made(core):
                 consumer = quiver.subscribe(self._folder, self._name, core=core)
                 self._consumers[core] = self._stack.enter_context(consumer)
                 self._order.append(consumer)
+
+    def _is_made(self, core: int) -> bool:
+        """Whether a core has what a subscriber needs; another process may be about to make it."""
+        from quiver.cli.inspect import listing
+        from quiver.engine.core import core_folder
+
+        folder = core_folder(core)
+        has_acks = self._disk.stat(f"{folder}/acks") is not None
+        return has_acks or bool(listing(self._disk, f"{folder}/segments"))
 
     def poll(self) -> BundleHandle | None:
         """Claim the next bundle if one is ready."""

@@ -96,6 +96,12 @@ def test_files_hold_long_runs_of_one_core(run, store, tmp_path) -> None:
     assert [(f["core"], f["row_count"]) for f in files] == [(0, 6), (0, 21), (2, 20)]
 
 
+def test_a_core_that_is_about_to_be_made_is_passed_over(run, store, tmp_path) -> None:
+    (store / "core_2").mkdir()
+    assert "7 rows in 2 files" in run("export", store, *WITH, "--out", tmp_path / "o").out
+    assert list((store / "core_2").iterdir()) == []
+
+
 def test_beside_a_writer_nothing_waits_for_a_lock(run, store, tmp_path) -> None:
     with quiver.open(store) as opened:
         opened.append({"logs": pa.table({"n": [9]})})

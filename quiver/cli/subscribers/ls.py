@@ -81,7 +81,7 @@ def ls(output: Output, *, folder: str, unseen: str) -> None:
     lost = [s for s, reason in zip(found, reasons, strict=True) if reason]
     if lost:
         kept = format_bytes(sum(s.pinned.byte_count for s in lost))
-        output.text(f"{count(len(lost), 'orphan')}: {kept} kept for one alone")
+        output.text(f"{count(len(lost), 'orphan')}: {kept} kept for one of them alone")
 
 
 def _reason(standing: Standing, now: int, *, unseen_ns: int) -> str | None:

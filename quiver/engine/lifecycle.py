@@ -7,6 +7,7 @@ enough for that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from quiver.acks import Pause, Register, Rename, Unregister
 from quiver.engine.core import Core
@@ -95,9 +96,9 @@ def _enter(core: Core, subscriber_id: int, name: str, *, position: Position) -> 
 
 
 def _position(core: Core, start: Start) -> Position:
-    """Find the start; for the latest one all that was appended becomes a segment first."""
+    """Find the start; for the latest one, or a time, all that is open becomes a segment first."""
     wanted = parse_start(start)
-    if wanted == "latest":
+    if wanted == "latest" or isinstance(wanted, datetime):
         finalize(core)
         core.check_open()
     next_seq = core.next_segment_seq

@@ -28,7 +28,7 @@ class Gathered:
 
     def give_up(self, bundle: tuple[int, int], attempt: int, outcome: int, *, text: str) -> None:
         """Note that a bundle is a dead letter."""
-        short = text.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
+        short = text.encode(errors="replace")[:TEXT_BYTES_MAX].decode(errors="ignore")
         self.dead[bundle] = DeadLetterState(*bundle, attempt, outcome, short)
         self.is_dirty = True
 

@@ -42,6 +42,8 @@ __all__ = [
 _READS_MAX: Final = 3
 """How often in a row a segment may refuse to be read before its bundles have to wait."""
 _JITTER: Final = 0.2
+_LATEST_NS: Final = (1 << 63) - 1
+"""The last moment that a record can name."""
 _log = logging.getLogger("quiver.subscriber")
 
 
@@ -133,7 +135,7 @@ def set_aside(desk: Desk, claim: Claim, error: QuiverError) -> None:
     if not desk.registry.holds(claim):
         return  # The segment was dropped meanwhile.
     if claim.count > 1:  # One by one the sound ones are told from the others.
-        desk.registry.release(desk.registry.narrow(claim, 1))
+        desk.registry.set_apart(claim)
         return
     if isinstance(error, DamageError):
         desk.registry.release(claim)
@@ -199,20 +201,21 @@ def nack(desk: Desk, claim: Claim, delay_ns: int | None, *, reason: str) -> None
         delay_ns = min(config.retry_first << min(claim.attempt - 1, 32), config.retry_max)
         delay_ns -= int(delay_ns * _jitter(claim))
     now = desk.clock.wall_ns()
+    due_ns = min(now + delay_ns, _LATEST_NS)
     records = [
         Nack(
             subscriber_id=claim.subscriber_id,
             segment_seq=claim.segment_seq,
             bundle_index=index,
             attempt=claim.attempt,
-            not_before_ns=now + delay_ns,
+            not_before_ns=due_ns,
             at_ns=now,
         )
         for index in range(claim.bundle_index, claim.bundle_index + claim.count)
     ]
     with desk.whole():
         desk.outlet.append(records)
-        desk.registry.nack(claim, now + delay_ns)
+        desk.registry.nack(claim, due_ns)
     _log.info("subscriber.nacked", extra={"attempt": claim.attempt, "reason": reason[:200]})
     desk.announce()
 

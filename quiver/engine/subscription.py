@@ -212,12 +212,11 @@ class Subscription:
         runs = skipped_runs(delivery.open_claimed(core, claim).reader, slots)
         with core.lock:
             self._check_open()
+            if runs:
+                delivery.skip(core, self.name, seq, runs=runs)
+                core.registry.release(claim)
             self._looked_through = {s for s in self._looked_through if s in core.catalog} | {seq}
-            if not runs:
-                return False
-            core.registry.release(claim)
-            delivery.skip(core, self.name, seq, runs=runs)
-        return True
+        return bool(runs)
 
     def _keep_ahead(self, found: Found) -> Found:
         """Take a run that was claimed ahead apart: the first bundle now, the others later."""

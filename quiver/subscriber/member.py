@@ -112,12 +112,15 @@ class Member:
         self.nacks[bundle] = attempt, not_before_ns
         self.offers.wait(bundle, not_before_ns)
 
-    def narrow(self, claim: Claim, count: int) -> Claim:
-        """Keep the first ``count`` bundles of a claim that stands, and offer the rest again."""
-        del self.claims[claim.token]
-        first, rest = claim.bundle_index + count, claim.count - count
-        self.offers.give_back((claim.segment_seq, first, rest))
-        return self._note((claim.segment_seq, claim.bundle_index, count))
+    def replay_nack(self, bundle: Bundle, attempt: int, not_before_ns: int) -> None:
+        """Do the same to one that may be in somebody's hands: that claim is overtaken."""
+        self._overtake(*bundle, 1)
+        self.hold_back(bundle, attempt, not_before_ns)
+
+    def set_apart(self, claim: Claim) -> None:
+        """Offer a claim that stands again, each of its bundles alone."""
+        self.offers.set_apart(claim.run)
+        self.release(claim)
 
     def split(self, claim: Claim) -> list[Claim]:
         """Make a claim that stands one of each of its bundles."""

@@ -6,8 +6,8 @@
                           |-------wait-----> waiting     nacked; offered again once it is time
                           '------settle----> settled     acked, dropped, given up
 
-Bundles are taken as runs of one segment. One that was nacked before comes alone: its attempts are
-its own.
+Bundles are taken as runs of one segment. One that was nacked before comes alone, for its attempts
+are its own, and so does one of a run that could not be read.
 """
 
 from __future__ import annotations
@@ -111,6 +111,11 @@ class Offers:
         self._nacked.setdefault(segment_seq, BundleSet()).add(bundle_index)
         self.waiting[bundle] = due_ns
         heapq.heappush(self._alarms, (due_ns, bundle))
+
+    def set_apart(self, run: Run) -> None:
+        """Let each of these bundles come alone from now on."""
+        segment_seq, first, count = run
+        self._nacked.setdefault(segment_seq, BundleSet()).add(first, count)
 
     def settle(self, segment_seq: int, first: int, count: int) -> None:
         """Never offer these bundles again."""

@@ -189,9 +189,9 @@ class Registry:
         """
         return self._held(claim) is not None
 
-    def narrow(self, claim: Claim, count: int) -> Claim:
-        """Keep the first ``count`` bundles of a claim that stands, and offer the rest again."""
-        return self._members[self._names[claim.subscriber_id]].narrow(claim, count)
+    def set_apart(self, claim: Claim) -> None:
+        """Offer a claim that stands again, each of its bundles alone."""
+        self._members[self._names[claim.subscriber_id]].set_apart(claim)
 
     def split(self, claim: Claim) -> list[Claim]:
         """Make a claim that stands one of each of its bundles."""
@@ -367,7 +367,7 @@ class Registry:
             return
         bundle = nack.segment_seq, nack.bundle_index
         if not member.progress.is_resolved(*bundle):
-            member.hold_back(bundle, nack.attempt, nack.not_before_ns)
+            member.replay_nack(bundle, nack.attempt, nack.not_before_ns)
 
     def _find(self, name: str) -> Member:
         member = self._members.get(name)

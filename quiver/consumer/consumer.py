@@ -13,7 +13,7 @@ from quiver.consumer import lease
 from quiver.consumer.follower import Follower
 from quiver.consumer.keeper import Keeper
 from quiver.disk import Disk
-from quiver.engine import lifecycle
+from quiver.engine import delivery, lifecycle
 from quiver.engine.core import core_numbers
 from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start, parse_start
@@ -89,9 +89,8 @@ class Consumer:
                 changed=self._changed,
                 lock=self._lock,
             )
-            follower.load(self._start)
-            lease.take(follower)
-            wanted = wanted_of(follower, **self._options)
+            wanted = wanted_of(follower, **self._options)  # Before anybody else has to stop.
+            lease.take(follower, self._start)
             self._followers[number] = follower
             self._subscriptions[number] = Subscription(self, follower, self.name, wanted=wanted)
 
@@ -201,6 +200,8 @@ class Consumer:
 
     def _commit(self) -> None:
         for follower in self._followers.values():
+            delivery.release_forgotten(follower)
+        for follower in self._followers.values():
             self._guard(follower, lease.commit)
 
     def _guard(self, follower: Follower, act: Callable[[Follower], None]) -> None:
@@ -214,8 +215,9 @@ class Consumer:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether there is something to commit."""
-        return any(follower.gathered.is_dirty for follower in self._followers.values())
+        """Whether there is something to commit, or to be given back."""
+        followers = list(self._followers.values())
+        return any(each.gathered.is_dirty or each.forgotten for each in followers)
 
     @property
     def keeper_failure(self) -> Exception | None:

@@ -10,7 +10,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from typing import Final
 
 from quiver.acks import Record
 from quiver.acks.opening import LOG_NAME
@@ -18,7 +19,7 @@ from quiver.clock import Clock
 from quiver.config import Config
 from quiver.consumer.gathered import Gathered
 from quiver.disk import Disk
-from quiver.engine.beside import read_acks
+from quiver.engine.beside import AcksState, read_acks
 from quiver.engine.core import core_folder
 from quiver.engine.desk import Outlet
 from quiver.engine.listeners import Listeners
@@ -30,9 +31,9 @@ from quiver.metrics import Metrics
 from quiver.segment import Catalog, parse_segment_name, read_info
 from quiver.subscriber import Claim, Registry
 
-__all__ = ["Follower"]
+__all__ = ["DAMAGED_HERE", "Follower"]
 
-_DAMAGED_HERE = 3
+DAMAGED_HERE: Final = 3
 """The outcome of a bundle that could not be read here; the store looks for itself."""
 
 
@@ -59,6 +60,7 @@ class Follower:
         self.name, self.config, self.clock = name, config, clock
         self.lock, self.changed = lock, changed
         self.folder = core_folder(number)
+        self._log_path = f"{self.folder}/acks/{LOG_NAME}"
         self.change_count = 0
         self.listeners = Listeners()
         self.catalog = Catalog()
@@ -81,8 +83,12 @@ class Follower:
     def load(self, start: Start) -> None:
         """Read what segments there are, and how far the store says that the subscriber is."""
         self.refresh()
-        counts = {info.segment_seq: info.bundle_count for info in self.catalog}
-        acks = read_acks(self.disk, self.number, counts)
+        while True:
+            counts = self._counts()
+            acks = read_acks(self.disk, self.number, counts)
+            self.refresh()
+            if counts == self._counts():
+                break  # Otherwise there may be outcomes of a segment that was not known yet.
         self.registry = acks.registry
         for other in self.registry.names():
             if other != self.name:
@@ -97,6 +103,9 @@ class Follower:
         )
         self.register(position)
 
+    def _counts(self) -> dict[int, int]:
+        return {info.segment_seq: info.bundle_count for info in self.catalog}
+
     def register(self, position: Position) -> None:
         """Start as a subscriber whom the store does not know yet."""
         self.gathered.start = position
@@ -109,13 +118,21 @@ class Follower:
 
     def known_id(self) -> int:
         """Ask ack.log for the id of the subscriber; 0 if it is not registered."""
-        found = self.disk.stat(f"{self.folder}/acks/{LOG_NAME}")
+        found = self.disk.stat(self._log_path)
         seen = None if found is None else (found.size, found.modified_ns)
         if seen == self._log_seen and seen is not None and seen[1]:
             return 0  # Nothing was written since it was asked before.
         self._log_seen = seen
-        registry = read_acks(self.disk, self.number, {}).registry
+        registry = self.durable_acks().registry
         return registry.member(self.name).subscriber_id if self.name in registry else 0
+
+    def durable_acks(self) -> AcksState:
+        """Read ack.log as it survives a power cut; what is not said again must be in there."""
+        acks = read_acks(self.disk, self.number, self._counts())
+        # Whoever replaced it since had all of it on the disk before.
+        with suppress(MissingError), closing(self.disk.open(self._log_path, writable=True)) as log:
+            log.sync()
+        return acks
 
     def refresh(self) -> bool:
         """See which segments came and went; say whether any did."""
@@ -213,9 +230,11 @@ class Follower:
         seq, first, count = claim.run
         if opened is None:
             first, count = 0, self.catalog.get(seq).bundle_count
+        text = str(error)
         for part in self.registry.progress(self.name).open_within(seq, first, count):
             for index in range(part[0], sum(part)):
-                self.gathered.give_up((seq, index), claim.attempt, _DAMAGED_HERE, text=str(error))
+                self.gathered.give_up((seq, index), claim.attempt, DAMAGED_HERE, text=text)
+                text = ""  # Once is enough for a whole segment.
             self.registry.resolve(self.name, seq, part[0], count=part[1])
 
     def give_up(self, claim: Claim, outcome: int, *, opened: OpenedSegment, reason: str) -> None:  # noqa: ARG002 The store reads it.

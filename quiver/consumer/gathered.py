@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from quiver.acks import NackState, SegmentState
 from quiver.acks.inbox import TEXT_BYTES_MAX, DeadLetterState, Inbox
@@ -10,7 +11,18 @@ from quiver.engine.start import Position
 from quiver.subscriber import Member, Progress
 from quiver.subscriber.bundle_set import BundleSet
 
-__all__ = ["Gathered"]
+__all__ = ["Gathered", "mark_of"]
+
+
+Mark: TypeAlias = tuple[int, int, int]
+"""Lease, id of the subscriber, and time of an inbox: no two that are written have all in common."""
+
+Marks: TypeAlias = tuple[Mark, ...]
+
+
+def mark_of(inbox: Inbox) -> Mark:
+    """Give what an inbox is known by."""
+    return inbox.lease, inbox.subscriber_id, inbox.at_ns
 
 
 @dataclass(slots=True)
@@ -21,6 +33,8 @@ class Gathered:
     """As the store knows it; 0 until it is registered."""
     start: Position = field(default_factory=Position)
     lease: int = 0
+    written: Marks = ()
+    """What the inbox is known by: as it was written last, and as it may have been."""
     is_dirty: bool = False
     folded: Progress | None = None
     """How far ack.log said that the subscriber is, when it was last read."""

@@ -1,17 +1,20 @@
 """One process at a time goes on as a subscriber: the one that came last.
 
 Whoever comes writes an inbox with a lease above the one that is there. Each commit looks first: a
-higher lease, or no file at all, means that the time here is over. Reading, looking and replacing
-are one act, under a lock that is held for as long as that takes.
+file that was not written here, or none at all, means that the time here is over. Reading, looking
+and replacing are one act, under a lock that is held for as long as that takes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from quiver.acks.inbox import Inbox
 from quiver.acks.letterbox import INBOX_FOLDER, holding, read_inbox, write_inbox
-from quiver.consumer.follower import Follower
-from quiver.engine.beside import read_acks
+from quiver.consumer.follower import DAMAGED_HERE, Follower
+from quiver.consumer.gathered import mark_of
+from quiver.engine.inboxes import check_lease
+from quiver.engine.start import Position, Start
 from quiver.errors import MissingError, SubscriberError
 from quiver.subscriber import NackSnapshot
 
@@ -21,30 +24,43 @@ _LARGE_BYTES: Final = 1 << 16
 """Above this an inbox is looked through for what the store has folded in."""
 
 
-def take(follower: Follower) -> None:
+def take(follower: Follower, start: Start) -> None:
     """Go on as the subscriber, where the last process stopped, folded in or not."""
+    follower.refresh()  # Most of it is read before anybody has to wait.
     folder, name = _folder(follower), follower.name
     with holding(follower.disk, folder, name):
+        # What ack.log has may be in no inbox any more, so both are read while no inbox changes.
+        follower.load(start)
         lease = follower.registry.member(name).lease
         try:
             before = read_inbox(follower.disk, folder, name, store_id=follower.manifest.store_id)
         except MissingError:
             before = None
         if before is not None and before.subscriber_id in (0, follower.gathered.subscriber_id):
+            check_lease(before, lease, place=follower.disk.locate(f"{folder}/{name}"))
             lease = max(lease, before.lease)
-            registry, number = follower.registry, follower.registry.member(name).subscriber_id
-            for segment in before.segments:
-                for first, count in segment.runs:
-                    registry.replay_resolved(number, segment.segment_seq, first, count=count)
-            for letter in before.dead_letters:
-                place = letter.segment_seq, letter.bundle_index
-                if registry.replay_resolved(number, *place, count=1):
-                    follower.gathered.dead[place] = letter
-            for nack in before.nacks:
-                place = nack.segment_seq, nack.bundle_index
-                registry.replay_nack(number, NackSnapshot(*place, nack.attempt, nack.not_before_ns))
+            _go_on(follower, before)
         follower.gathered.lease = lease + 1
         _write(follower)
+
+
+def _go_on(follower: Follower, before: Inbox) -> None:
+    """Take over what another process did that the store may not have folded in."""
+    if not follower.gathered.subscriber_id:
+        follower.register(Position(before.start_segment_seq, before.start_bundle_index))
+    registry, number = follower.registry, follower.registry.member(follower.name).subscriber_id
+    for segment in before.segments:
+        for first, count in segment.runs:
+            registry.replay_resolved(number, segment.segment_seq, first, count=count)
+    for letter in before.dead_letters:
+        place = letter.segment_seq, letter.bundle_index
+        if letter.reason == DAMAGED_HERE:
+            continue  # The store may have found it sound; if not it is damaged here, too.
+        if registry.replay_resolved(number, *place, count=1):
+            follower.gathered.dead[place] = letter
+    for nack in before.nacks:
+        place = nack.segment_seq, nack.bundle_index
+        registry.replay_nack(number, NackSnapshot(*place, nack.attempt, nack.not_before_ns))
 
 
 def commit(follower: Follower) -> None:
@@ -63,7 +79,7 @@ def check(follower: Follower) -> None:
         there = read_inbox(follower.disk, _folder(follower), name, store_id=store_id)
     except MissingError:
         raise _over(name, "it was removed, renamed or reset") from None
-    if there.lease != follower.gathered.lease:
+    if mark_of(there) not in follower.gathered.written:
         raise _over(name, "another process goes on in its place")
 
 
@@ -79,19 +95,21 @@ def _write(follower: Follower) -> None:
         name=name,
         at_ns=follower.clock.wall_ns(),
     )
+    mark, before = mark_of(inbox), gathered.written[:1]
+    gathered.written = *before, mark  # Should writing fail nobody knows which of them is there.
     try:
         write_inbox(follower.disk, folder, inbox)
     except BaseException:
         gathered.is_dirty = True
         raise
+    gathered.written = (mark,)
     if sum(len(segment.runs) + 2 for segment in inbox.segments) * 8 > _LARGE_BYTES:
         _see_what_is_folded(follower)
 
 
 def _see_what_is_folded(follower: Follower) -> None:
     """Read from ack.log how far the subscriber is there: that need not be said again."""
-    counts = {info.segment_seq: info.bundle_count for info in follower.catalog}
-    registry = read_acks(follower.disk, follower.number, counts).registry
+    registry = follower.durable_acks().registry
     if follower.name in registry:
         follower.gathered.folded = registry.progress(follower.name)
 

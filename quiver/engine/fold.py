@@ -18,19 +18,30 @@ from quiver.acks.letterbox import holding, list_inbox, read_inbox, write_inbox
 from quiver.disk import Stat
 from quiver.engine import delivery, lifecycle
 from quiver.engine.core import Core
-from quiver.engine.inboxes import inbox_folder
+from quiver.engine.inboxes import LOCK_SECONDS, check_lease, forget_inbox, inbox_folder
 from quiver.engine.space import sync_acks
 from quiver.engine.start import Position
-from quiver.errors import DamageError, MissingError, QuiverError, StorageError, VersionError
+from quiver.errors import (
+    CapacityError,
+    DamageError,
+    InputError,
+    MissingError,
+    QuiverError,
+    StorageError,
+    SubscriberError,
+    VersionError,
+)
 from quiver.subscriber import Claim, Member, NackSnapshot
 from quiver.units import SECOND
 
-__all__ = ["fold", "take_over"]
+__all__ = ["WHOLE_FOLDER", "fold", "fold_at_opening", "take_over"]
+
+WHOLE_FOLDER: Final = "."
+"""Its key among what is refused, when it is no folder that may be read."""
 
 _FRESH_NS: Final = SECOND
 """So long after it was written a file may be written again without looking any different."""
 _RECORDS_MAX: Final = 4096
-_LOCK_SECONDS: Final = 1.0
 _log = logging.getLogger("quiver.subscriber")
 
 
@@ -40,40 +51,84 @@ def fold(core: Core) -> int:
     What cannot be believed is kept in ``core.refused_inboxes``, by name, and left where it is.
     """
     core.check()
-    folder = inbox_folder(core.folder)
-    found, total = list_inbox(core.disk, folder), 0
+    folder, total = inbox_folder(core.folder), 0
+    try:
+        found = list_inbox(core.disk, folder)
+    except StorageError as error:
+        _refuse(core, WHOLE_FOLDER, error)
+        return 0
     names = {stat.name for stat in found}
     core.folded = {name: seen for name, seen in core.folded.items() if name in names}
     core.refused_inboxes = {n: e for n, e in core.refused_inboxes.items() if n in names}
+    failure: QuiverError | None = None
     for stat in found:
         if core.folded.get(stat.name) == (stat.size, stat.modified_ns):
             continue
         try:
-            inbox = read_inbox(core.disk, folder, stat.name, store_id=core.manifest.store_id)
-        except MissingError:
-            continue  # Removed since it was listed.
-        except (DamageError, VersionError, StorageError) as error:
-            _refuse(core, stat, error)
-            continue
-        total += _fold_one(core, inbox)
-        if _is_settled(core, stat, inbox):
-            core.folded[stat.name] = stat.size, stat.modified_ns
-        core.refused_inboxes.pop(stat.name, None)
+            total += _fold_file(core, folder, stat)
+        except QuiverError as error:  # Of the store's own files: others get their turn.
+            core.check()
+            failure = failure or error
+    if failure is not None:
+        raise failure
     return total
+
+
+def fold_at_opening(core: Core) -> None:
+    """Do the same; what the disk refuses is left for a tick, for a full disk opens as well."""
+    try:
+        fold(core)
+    except (CapacityError, StorageError) as error:
+        core.check()
+        _log.warning("subscriber.fold_failed", extra={"error": str(error)})
+
+
+def _fold_file(core: Core, folder: str, stat: Stat) -> int:
+    """Read one inbox and fold it in; 0 if it is refused, or was removed since it was listed."""
+    try:
+        inbox = read_inbox(core.disk, folder, stat.name, store_id=core.manifest.store_id)
+        _check_lease(core, inbox)
+    except MissingError:
+        return 0
+    except (DamageError, VersionError, StorageError) as error:
+        _refuse(core, stat.name, error)
+        return 0
+    if _is_nobodys(core, inbox):
+        # A crash kept it from being removed; whoever writes it has to learn that it is over.
+        forget_inbox(core, inbox.name, only=inbox)
+        return 0
+    try:
+        total = _fold_one(core, inbox)
+    except (InputError, SubscriberError) as error:  # It says what no subscriber can have done.
+        _refuse(core, stat.name, error)
+        return 0
+    if _is_settled(core, stat, inbox):
+        core.folded[stat.name] = stat.size, stat.modified_ns
+    core.refused_inboxes.pop(stat.name, None)
+    return total
+
+
+def _check_lease(core: Core, inbox: Inbox) -> None:
+    known = core.registry.member(inbox.name).lease if inbox.name in core.registry else 0
+    place = core.disk.locate(f"{inbox_folder(core.folder)}/{inbox.name}")
+    check_lease(inbox, known, place=place)
 
 
 def _is_settled(core: Core, stat: Stat, inbox: Inbox) -> bool:
     """Whether a file that looks the same has nothing new to tell."""
-    ahead = any(each.segment_seq >= core.next_segment_seq for each in inbox.segments)
+    told = [segment.segment_seq for segment in inbox.segments]
+    told += [nack.segment_seq for nack in inbox.nacks]
+    told += [letter.segment_seq for letter in inbox.dead_letters]
+    ahead = max(told, default=-1) >= core.next_segment_seq
     age_ns = core.clock.wall_ns() - stat.modified_ns
     return not ahead and stat.modified_ns > 0 and age_ns > _FRESH_NS
 
 
-def _refuse(core: Core, stat: Stat, error: QuiverError) -> None:
-    if stat.name not in core.refused_inboxes:
+def _refuse(core: Core, name: str, error: QuiverError) -> None:
+    if name not in core.refused_inboxes:
         core.metrics.add("quiver.inbox.refused")
         _log.warning("subscriber.inbox_refused", extra={"error": str(error)})
-    core.refused_inboxes[stat.name] = error
+    core.refused_inboxes[name] = error
 
 
 def take_over(core: Core, name: str) -> None:
@@ -81,38 +136,47 @@ def take_over(core: Core, name: str) -> None:
     folder = inbox_folder(core.folder)
     if all(stat.name != name for stat in list_inbox(core.disk, folder)):
         return
-    with holding(core.disk, folder, name, seconds=_LOCK_SECONDS):
+    with holding(core.disk, folder, name, seconds=LOCK_SECONDS):
         inbox = read_inbox(core.disk, folder, name, store_id=core.manifest.store_id)
+        _check_lease(core, inbox)
         _fold_one(core, inbox)
         member = core.registry.member(name)
-        if inbox.lease < member.lease or name in core.own_leases:
+        if name in core.own_leases:
             return
+        sync_acks(core)  # What was just folded in is in no file any more behind this.
         mine = Inbox(
             inbox.store_id,
             name,
-            member.lease + 1,
+            max(member.lease, inbox.lease) + 1,
             core.clock.wall_ns(),
             subscriber_id=member.subscriber_id,
         )
+        # The file goes first: with ack.log alone the other would go on, and nobody would listen.
+        write_inbox(core.disk, folder, mine)
         with core.whole():
             # Under the new lease the inbox counts no more: what it says has to be safe before.
             sync_acks(core)
             _raise_lease(core, member, mine.lease)
             sync_acks(core)
-        write_inbox(core.disk, folder, mine)
         core.own_leases.add(name)
+
+
+def _is_nobodys(core: Core, inbox: Inbox) -> bool:
+    """Whether it is of a subscriber who is gone, or started over."""
+    if inbox.name not in core.registry:
+        return inbox.subscriber_id != 0
+    return inbox.subscriber_id not in (0, core.registry.member(inbox.name).subscriber_id)
 
 
 def _fold_one(core: Core, inbox: Inbox) -> int:
     """Fold in one inbox, unless it is of a subscriber who is gone, or of an older lease."""
+    if _is_nobodys(core, inbox):
+        return 0  # What it still has to say is for nobody.
     if inbox.name not in core.registry:
-        if inbox.subscriber_id:
-            return 0  # It was removed; what it still has to say is for nobody.
         position = Position(inbox.start_segment_seq, inbox.start_bundle_index)
         lifecycle.register_at(core, inbox.name, position)
     member = core.registry.member(inbox.name)
-    is_other = inbox.subscriber_id not in (0, member.subscriber_id)
-    if is_other or inbox.lease < member.lease:
+    if inbox.lease < member.lease:
         return 0
     if inbox.lease > member.lease:
         core.own_leases.discard(inbox.name)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from quiver.acks.letterbox import INBOX_FOLDER, list_inbox, remove_inbox
-from quiver.engine.core import Core
+from contextlib import ExitStack
+from typing import Final
 
-__all__ = ["forget_inbox", "inbox_folder"]
+from quiver.acks.inbox import Inbox
+from quiver.acks.letterbox import INBOX_FOLDER, holding, list_inbox, read_inbox, remove_inbox
+from quiver.engine.core import Core
+from quiver.errors import DamagedEntry, DamageError, LockedError, StorageError, VersionError
+
+__all__ = ["LOCK_SECONDS", "check_lease", "forget_inbox", "inbox_folder"]
+
+LOCK_SECONDS: Final = 1.0
+"""How long a store waits for a consumer that is about to replace its inbox."""
+
+_LEASES_AT_ONCE: Final = 1 << 32
+"""An inbox cannot be further ahead of ack.log: each lease is a process that came."""
 
 
 def inbox_folder(core_folder: str) -> str:
@@ -13,13 +24,47 @@ def inbox_folder(core_folder: str) -> str:
     return f"{core_folder}/acks/{INBOX_FOLDER}"
 
 
-def forget_inbox(core: Core, name: str) -> None:
+def check_lease(inbox: Inbox, known: int, *, place: str) -> None:
+    """Raise DamagedEntry if nobody can have come to this lease; ``known`` is that of ack.log.
+
+    Believed, the highest one there is would keep everybody out for ever.
+    """
+    if inbox.lease > known + _LEASES_AT_ONCE:
+        raise DamagedEntry(
+            "the inbox has a lease that nobody can have come to",
+            path=place,
+            expected=f"at most {known + _LEASES_AT_ONCE}",
+            found=inbox.lease,
+            hint="remove the file; what was done since it was last sound is delivered again",
+        )
+
+
+def forget_inbox(core: Core, name: str, *, only: Inbox | None = None) -> None:
     """Remove the inbox of a subscriber who is gone, or starts over.
 
-    A process that still goes on as that subscriber learns of it when it misses the file.
+    A process that still goes on as that subscriber learns of it when it misses the file. With
+    ``only`` it stays if it is another one by now, or somebody is at it.
     """
     folder = inbox_folder(core.folder)
     if any(stat.name == name for stat in list_inbox(core.disk, folder)):
-        remove_inbox(core.disk, folder, name)
+        with ExitStack() as stack:
+            # Otherwise somebody who just looked would write it once more.
+            try:
+                stack.enter_context(holding(core.disk, folder, name, seconds=LOCK_SECONDS))
+            except LockedError:
+                if only is not None:
+                    return
+            if only is not None and only != _read(core, name):
+                return
+            remove_inbox(core.disk, folder, name)
     core.folded.pop(name, None)
     core.own_leases.discard(name)
+
+
+def _read(core: Core, name: str) -> Inbox | None:
+    try:
+        return read_inbox(
+            core.disk, inbox_folder(core.folder), name, store_id=core.manifest.store_id
+        )
+    except (DamageError, VersionError, StorageError):
+        return None

@@ -19,7 +19,7 @@ from quiver.clock import Clock
 from quiver.config import HARD_LIMITS, Config
 from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
-from quiver.engine.fold import fold
+from quiver.engine.fold import fold_at_opening
 from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
@@ -78,7 +78,7 @@ def open_core(
         try:
             with core.lock:
                 _replay(core, watch)
-                fold(core)
+                fold_at_opening(core)
         except BaseException:
             core.acks.close()
             if hasattr(core, "log"):  # Its replay was over.

@@ -16,7 +16,7 @@ from quiver.engine.scribe import Scribe
 from quiver.engine.subscriber_desk import SubscriberDesk
 from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
-from quiver.errors import ClosedError
+from quiver.errors import ClosedError, QuiverError
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
 from quiver.units import parse_duration
@@ -314,6 +314,11 @@ class Store(SubscriberDesk):
         if self._worker is None:
             return None
         return self._worker.failure or self._core.finalize_failure
+
+    @property
+    def refused_inboxes(self) -> Mapping[str, QuiverError]:
+        """What subscribers in other processes left and cannot be believed: by name, and why."""
+        return dict(self._core.refused_inboxes)
 
     def metrics(self) -> Mapping[tuple[str, str], int]:
         """Counters since the store was opened, by (name, label)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from quiver.acks import Pause, Register, Rename, Unregister
+from quiver.acks import Lease, Pause, Register, Rename, Unregister
 from quiver.engine.core import Core
 from quiver.engine.desk import Desk
 from quiver.engine.inboxes import forget_inbox
@@ -69,14 +69,18 @@ def register_at(core: Core, name: str, position: Position) -> None:
 def reset(core: Core, name: str, start: Start = "earliest") -> None:
     """Let a subscriber start over; what it has in hands is of no effect any more.
 
-    It gets a new id, so that nothing that was said under the old one counts.
+    It gets a new id, so that nothing that was said under the old one counts; the lease goes on.
     """
     core.check()
     core.registry.member(name)
     position = _position(core, start)
-    core.registry.member(name)
+    lease = core.registry.member(name).lease
     with core.whole():
-        _enter(core, core.registry.next_id(), name, position=position)
+        subscriber_id = core.registry.next_id()
+        _enter(core, subscriber_id, name, position=position)
+        if lease:
+            core.outlet.append([Lease(subscriber_id, lease, core.clock.wall_ns())])
+            core.registry.replay_lease(subscriber_id, lease)
         core.announce()
     forget_inbox(core, name)
 

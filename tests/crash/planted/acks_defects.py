@@ -177,7 +177,7 @@ DEFECTS: Final = (
     Defect(
         "a nack is replayed as an ack",
         REGISTRY,
-        "            member.hold_back(bundle, nack.attempt, nack.not_before_ns)\n",
+        "            member.replay_nack(bundle, nack.attempt, nack.not_before_ns)\n",
         "            member.progress.resolve(*bundle)\n",
     ),
     Defect(

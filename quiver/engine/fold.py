@@ -143,7 +143,7 @@ def take_over(core: Core, name: str) -> None:
         member = core.registry.member(name)
         if name in core.own_leases:
             return
-        sync_acks(core)  # What was just folded in is in no file any more behind this.
+        sync_acks(core)  # Under a new lease the inbox counts no more: what it says is safe before.
         mine = Inbox(
             inbox.store_id,
             name,
@@ -154,8 +154,6 @@ def take_over(core: Core, name: str) -> None:
         # The file goes first: with ack.log alone the other would go on, and nobody would listen.
         write_inbox(core.disk, folder, mine)
         with core.whole():
-            # Under the new lease the inbox counts no more: what it says has to be safe before.
-            sync_acks(core)
             _raise_lease(core, member, mine.lease)
             sync_acks(core)
         core.own_leases.add(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from quiver.acks.opening import LOG_NAME
 from quiver.clock import Clock, SystemClock
 from quiver.config import Config
 from quiver.consumer import lease
@@ -14,7 +15,7 @@ from quiver.consumer.follower import Follower
 from quiver.consumer.keeper import Keeper
 from quiver.disk import Disk
 from quiver.engine import delivery, lifecycle
-from quiver.engine.core import core_numbers
+from quiver.engine.core import core_folder, core_numbers
 from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start, parse_start
 from quiver.engine.subscription import Subscription, check_limit
@@ -79,6 +80,8 @@ class Consumer:
         for number in core_numbers(self._disk):
             if number in self._followers or self._core not in (None, number):
                 continue
+            if self._disk.stat(f"{core_folder(number)}/acks/{LOG_NAME}") is None:
+                continue  # It is about to be made.
             follower = Follower(
                 self._disk,
                 self._manifest,

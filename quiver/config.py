@@ -98,11 +98,14 @@ class SubscriberConfig:
     Up to a fifth is taken off each delay, so that what failed together does not come again
     together. ``max_attempts``: after so many failed deliveries a bundle is given up: it is set
     aside as a dead letter and never delivered to that subscriber again. 0 never gives up.
+    ``orphan_timeout``: a subscriber that holds bundles back and was not seen for so long, while
+    the store was open, is unregistered, and what only it needed is deleted. 0 keeps everybody.
     """
 
     retry_first: int = field(default=SECOND, metadata=_DURATION)
     retry_max: int = field(default=30 * SECOND, metadata=_DURATION)
     max_attempts: int = field(default=0, metadata=_COUNT)
+    orphan_timeout: int = field(default=0, metadata=_DURATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

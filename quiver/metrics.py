@@ -35,6 +35,7 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric("quiver.segment.dropped", "{segment}", "Segments deleted with unacked bundles."),
     Metric("quiver.subscriber.dropped_bundles", "{bundle}", "Bundles dropped, per subscriber."),
     Metric("quiver.subscriber.dead_letters", "{bundle}", "Bundles given up, per subscriber."),
+    Metric("quiver.subscriber.orphans_removed", "{subscriber}", "Subscribers never seen again."),
     Metric("quiver.inbox.refused", "{file}", "Inboxes that could not be believed."),
     Metric("quiver.acks.records", "{record}", "Records written to ack.log."),
     Metric("quiver.acks.checkpoint_failures", "{attempt}", "Checkpoints that failed."),

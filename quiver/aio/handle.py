@@ -73,6 +73,10 @@ class AsyncBundleHandle(Mapping[str, "pa.RecordBatch"]):
         """Say that it failed: the bundle comes again after ``retry_after``, seconds or ``"5s"``."""
         await self._resolve(lambda: self._handle.nack(retry_after, reason))
 
+    async def reject(self, reason: str = "") -> None:
+        """Say that it will never succeed: it is set aside, readable, and never delivered again."""
+        await self._resolve(lambda: self._handle.reject(reason))
+
     async def defer(self) -> None:
         """Give the bundle back unharmed: it comes again at once, this attempt not counted."""
         await self._resolve(self._handle.defer)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from quiver.aio.call import ask
 from quiver.aio.subscription import AsyncSubscription
 from quiver.engine import Receipt, RecoveryReport, Store, StoreInfo
+from quiver.engine.start import Start
+from quiver.engine.wanted import DeliveryOrder
 from quiver.errors import ClosedError, InputError, PoisonedError
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
@@ -74,9 +76,24 @@ class AsyncStore:
 
     # subscribe ---------------------------------------------------------------------------------
 
-    async def subscribe(self, name: str) -> AsyncSubscription:
-        """Take bundles as the subscriber ``name``, which is registered durably if it is new."""
-        subscription = await self._ask(lambda: self._store.subscribe(name))
+    async def subscribe(
+        self,
+        name: str,
+        *,
+        start: Start = "earliest",
+        order: DeliveryOrder = "oldest",
+        slots: Collection[str] | str | None = None,
+        prefetch: int = 0,
+    ) -> AsyncSubscription:
+        """Take bundles as the subscriber ``name``, which is registered durably if it is new.
+
+        The options are those of ``Store.subscribe``.
+        """
+        subscription = await self._ask(
+            lambda: self._store.subscribe(
+                name, start=start, order=order, slots=slots, prefetch=prefetch
+            )
+        )
         return AsyncSubscription(self._store, self._worker, subscription)
 
     async def unsubscribe(self, name: str) -> None:

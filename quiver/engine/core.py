@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 import re
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from quiver.acks import AckLog, Floor
 from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, Lock
 from quiver.engine.ahead import Preparation
+from quiver.engine.announcer import Announcer
 from quiver.engine.desk import Outlet
 from quiver.engine.listeners import Listeners
 from quiver.engine.readers import Readers
@@ -157,6 +159,11 @@ class Core:
     folded: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Size and time of each inbox when it was folded in: it has no more to tell."""
     refused_inboxes: dict[str, QuiverError] = field(default_factory=dict)
+    subscriptions: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+    """The subscriptions of this process that are open."""
+    unseen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """When who has no subscription here was seen last, and the monotonic time of noticing that."""
+    announcer: Announcer = field(default_factory=Announcer)
     own_leases: set[str] = field(default_factory=set)
     """Subscribers of other processes that this one took over."""
     forgotten: deque[Claim] = field(default_factory=deque)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from quiver.engine.core import Core
 from quiver.engine.delivery import release_forgotten
 from quiver.engine.fold import fold
+from quiver.engine.orphans import remove_orphans
 from quiver.engine.outcomes import checkpoint
 from quiver.engine.sealed import finalize, seal, wait_for_writer
 from quiver.engine.space import evict, reclaim, sync_acks
@@ -53,7 +54,8 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
     def check_open(core: Core) -> None:
         core.check_open()
 
-    _each(core, fold, sync_acks, delete, finalize, check_open, reclaim, _checkpoint_if_large)
+    outcomes = fold, remove_orphans, sync_acks
+    _each(core, *outcomes, delete, finalize, check_open, reclaim, _checkpoint_if_large)
     return deleted
 
 

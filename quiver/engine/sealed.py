@@ -202,6 +202,7 @@ def _register(core: Core, sealed: Sealed, info: SegmentInfo | None) -> None:
         core.registry.add_segment(info.segment_seq, info.bundle_count)
         core.next_segment_seq = info.segment_seq + 1
         core.metrics.add("quiver.segment.finalized_segments")
+        core.announcer.note(info)
     core.covered_wal_seq = sealed.last_wal_seq
     core.covered_end = sealed.end
     core.newest = info

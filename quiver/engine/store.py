@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -58,6 +59,7 @@ class Store(SubscriberDesk):
         self._closed = False
         self._commit = GroupCommit(core)
         core.listeners.add(settling(self._commit))
+        core.listeners.add(self._have_told)
         self._worker: Worker | None = None
         self._scribe: Scribe | None = None
         if worker:
@@ -193,6 +195,7 @@ class Store(SubscriberDesk):
             return
         with self._core.lock:
             sealed.try_write_sealed(self._core)
+        self._tell()
 
     def finalize(self) -> SegmentInfo | None:
         """Turn the open segment into a durable file for subscribers and scans; None if it is empty.
@@ -202,7 +205,32 @@ class Store(SubscriberDesk):
         self.check_usable()
         with self._core.lock:
             self.check_usable()  # Somebody may have closed it while this waited for the lock.
-            return sealed.finalize(self._core)
+            info = sealed.finalize(self._core)
+        self._tell()
+        return info
+
+    def on_finalize(self, callback: Callable[[SegmentInfo], object]) -> Callable[[], None]:
+        """Call a function with each segment that is finalized from now on, in order.
+
+        It is called by the store's worker, which waits for it, or with ``worker=False`` by whoever
+        finalizes. What it raises is kept as ``worker_failure``, or raised there. What is given
+        back, called, takes it out.
+        """
+        self.check_usable()
+        return self._core.announcer.add(callback)
+
+    def _have_told(self) -> None:
+        """Let the worker tell of new segments, if there is one; called at each change."""
+        announcer = self._core.announcer
+        if announcer.has_news and self._worker is not None:
+            with contextlib.suppress(ClosedError):  # It ends: nobody waits for news any more.
+                self._worker.post(announcer)
+
+    def _tell(self) -> None:
+        """Tell of new segments here, if there is no worker for it."""
+        announcer = self._core.announcer
+        if announcer.has_news and self._worker is None:
+            announcer.run()
 
     # maintain ----------------------------------------------------------------------------------
 
@@ -229,7 +257,9 @@ class Store(SubscriberDesk):
         self._commit.settle()
         with self._core.lock:
             self.check_usable()
-            return maintenance.tick(self._core, finalize=finalize)
+            deleted = maintenance.tick(self._core, finalize=finalize)
+        self._tell()
+        return deleted
 
     # close -------------------------------------------------------------------------------------
 

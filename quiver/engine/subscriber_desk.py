@@ -62,7 +62,9 @@ class SubscriberDesk(ABC):
             self.check_usable()
             lifecycle.register(self._core, name, start)
             take_over(self._core, name)
-        return Subscription(self, self._core, name, wanted=wanted)
+            subscription = Subscription(self, self._core, name, wanted=wanted)
+            self._core.subscriptions.add(subscription)
+        return subscription
 
     def unsubscribe(self, name: str) -> None:
         """Forget a subscriber for good; segments that only it still needed become free to go."""

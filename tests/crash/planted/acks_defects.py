@@ -198,8 +198,8 @@ DEFECTS: Final = (
     Defect(
         "a tick syncs no acks",
         "quiver.engine.maintenance",
-        "_each(core, fold, sync_acks, delete, finalize",
-        "_each(core, fold, delete, finalize",
+        "    outcomes = fold, remove_orphans, sync_acks\n",
+        "    outcomes = fold, remove_orphans\n",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(

@@ -1,0 +1,76 @@
+"""Who asked for it hears of each finalized segment, in order, and outside the store's lock."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from store_kit import SLOTS, bundle
+
+import quiver
+from quiver.segment import SegmentInfo
+
+PATIENCE = 30
+
+
+def test_without_a_worker_who_finalizes_tells(path: Path) -> None:
+    with quiver.open(path, slots=SLOTS, worker=False) as store:
+        heard: list[int] = []
+        stop = store.on_finalize(lambda info: heard.append(info.segment_seq))
+        for number in range(3):
+            store.append(bundle(number))
+            if number == 2:
+                stop()
+            store.finalize()
+        assert heard == [0, 1]
+
+
+def test_the_worker_tells_of_each_segment_and_may_use_the_store(path: Path) -> None:
+    heard: list[tuple[int, str]] = []
+    done = threading.Event()
+    with quiver.open(path, slots=SLOTS) as store:
+
+        def hear(info: SegmentInfo) -> None:
+            with store.subscribe("reader").next(PATIENCE) as handle:
+                heard.append((info.segment_seq, handle.subscriber))
+            if len(heard) == 2:
+                done.set()
+
+        store.on_finalize(hear)
+        for number in range(2):
+            store.append(bundle(number))
+            store.finalize()
+        assert done.wait(PATIENCE)
+    assert heard == [(0, "reader"), (1, "reader")]
+
+
+def test_all_are_told_although_one_fails(path: Path) -> None:
+    with quiver.open(path, slots=SLOTS, worker=False) as store:
+        heard: list[int] = []
+
+        def fail(info: object) -> None:
+            raise ValueError(str(info))
+
+        store.on_finalize(fail)
+        store.on_finalize(lambda info: heard.append(info.segment_seq))
+        store.append(bundle(0))
+        with pytest.raises(ValueError, match="segment_seq=0"):
+            store.finalize()
+        assert heard == [0]
+        assert store.info().segments == 1
+
+
+def test_a_failure_in_the_worker_is_kept_and_harms_nothing(path: Path) -> None:
+    told = threading.Event()
+    with quiver.open(path, slots=SLOTS) as store:
+
+        def fail(_info: object) -> None:
+            told.set()
+            raise ValueError("no")
+
+        store.on_finalize(fail)
+        store.append(bundle(0))
+        store.finalize()
+        assert told.wait(PATIENCE)
+        store.append(bundle(1))

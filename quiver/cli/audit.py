@@ -22,6 +22,7 @@ from quiver.cli.inspect import (
     naming,
     survey_wal,
 )
+from quiver.cli.outcomes import inbox_faults, mark_faults
 from quiver.disk import Disk, Stat, is_temporary
 from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, covered_place
@@ -94,7 +95,7 @@ def _audit_core(
     disk: Disk, core: int, manifest: StoreManifest | None, *, advance: Advance
 ) -> Iterator[Finding]:
     folder = core_folder(core)
-    yield from _strangers(disk, folder, {"LOCK", *_STATIONS}, station="store")
+    yield from _strangers(disk, folder, {"LOCK", "dead_letters", *_STATIONS}, station="store")
     if manifest is not None and layout_of_log(disk, core, manifest) != manifest.layout_digest:
         yield Finding("note", "store", disk.locate(MANIFEST_NAME), _UNFINISHED)
     try:
@@ -104,6 +105,9 @@ def _audit_core(
     yield from _audit_wal(disk, core, manifest, catalog=catalog, advance=advance)
     yield from _audit_segments(disk, core, manifest, advance=advance)
     yield from _audit_acks(disk, core, catalog, advance=advance)
+    if manifest is not None:
+        faults = inbox_faults(disk, core, manifest.store_id)
+        yield from (_damage("acks", error) for error in faults)
     yield from _audit_quarantine(disk, core, advance)
 
 
@@ -301,6 +305,8 @@ def _audit_acks(disk: Disk, core: int, catalog: Catalog, *, advance: Advance) ->
         path = disk.locate(f"{folder}/{LOG_NAME}")
         yield _damage("acks", DamagedEntry("ack.log is missing", path=path, hint=_FORGOTTEN))
     yield from (_damage("acks", error) for error in state.damage)
+    place = disk.locate(f"{folder}/{CHECKPOINT_NAME}")
+    yield from (_damage("acks", error.at(place)) for error in mark_faults(state, catalog))
     if state.torn_bytes:
         path = disk.locate(f"{folder}/{LOG_NAME}")
         offset = (state.log_bytes or 0) - state.torn_bytes

@@ -35,6 +35,7 @@ class AcksState:
     checkpoint_bytes: int | None = None
     record_count: int = 0
     checkpoint_record_seq: int | None = None
+    checkpoint: Checkpoint | None = None
     torn_bytes: int = 0
     floor: Floor = field(default_factory=Floor)
     registry: Registry = field(default_factory=Registry)
@@ -61,7 +62,7 @@ def read_acks(disk: Disk, core: int, segments: Mapping[int, int]) -> AcksState:
             checkpoint, damage = read_copies(checkpoint_data)
         faults = [error.at(checkpoint_place) for error in damage]
         if checkpoint is not None:
-            state.checkpoint_record_seq = checkpoint.record_seq
+            state.checkpoint, state.checkpoint_record_seq = checkpoint, checkpoint.record_seq
     covered = checkpoint.record_seq if checkpoint else 0
 
     content = LogContent()

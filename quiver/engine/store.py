@@ -59,7 +59,6 @@ class Store(SubscriberDesk):
         self._closed = False
         self._commit = GroupCommit(core)
         core.listeners.add(settling(self._commit))
-        core.listeners.add(self._have_told)
         self._worker: Worker | None = None
         self._scribe: Scribe | None = None
         if worker:
@@ -217,6 +216,7 @@ class Store(SubscriberDesk):
         back, called, takes it out.
         """
         self.check_usable()
+        self._core.listeners.add(self._have_told)
         return self._core.announcer.add(callback)
 
     def _have_told(self) -> None:

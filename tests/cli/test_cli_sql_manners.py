@@ -65,6 +65,7 @@ def test_a_reader_who_hangs_up_ends_it_quietly(shop, kind) -> None:
 def test_an_interrupt_ends_it_even_before_the_engine_has_begun(shop, statement) -> None:
     program = (
         "import sys, os, signal, threading\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from quiver.cli import query\n"
         "from quiver.cli.main import main\n"
         "honest = query._Question._begin\n"

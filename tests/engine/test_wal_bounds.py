@@ -276,7 +276,8 @@ def test_a_disk_that_cannot_read_refuses_the_opening_and_loses_nothing(
         calls = [0]
 
         def broken(self: object, *args: object, at: int = victim, count=calls, **named: object):
-            count[0] += 1
+            # What cannot be read of other processes' inboxes is told, and stops nothing.
+            count[0] += "core_0/acks/inbox" not in args
             if count[0] == at + 1:
                 raise StorageError("cannot read", errno=5)
             return honest(self, *args, **named)

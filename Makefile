@@ -4,6 +4,7 @@ PYTHON ?= python3
 JOBS ?= 2
 CRASH_IMAGES ?= 60000
 POWER_CUTS ?= 520
+DEFECTS ?= 90
 FUZZ_SECONDS ?= 60
 
 COVERED := wal acks retention subscriber segment engine upstream
@@ -64,9 +65,9 @@ coverage: $(READY) ## branch coverage of the rooms that must have all of it; fai
 mutate: $(READY) ## change the formats in every small way: what do the tests notice? half an hour
 	$(BIN)/python tests/mutation/mutate.py --jobs $(JOBS)
 
-crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it, and look at what is left
+crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECTS=all tries each planted one
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
-	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=all QUIVER_DAMAGE=all \
+	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_DAMAGE=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage --timeout 3600
 
 bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten minutes

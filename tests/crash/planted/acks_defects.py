@@ -178,7 +178,7 @@ DEFECTS: Final = (
         "a nack is replayed as an ack",
         REGISTRY,
         "            member.replay_nack(bundle, nack.attempt, nack.not_before_ns)\n",
-        "            member.progress.resolve(*bundle)\n",
+        "            member.resolve(*bundle, 1)\n",
     ),
     Defect(
         "a new subscriber is not synced",

@@ -39,13 +39,17 @@ def test_a_close_tells_that_bundles_were_lost_with_the_thread_that_wrote_them(
 
 
 def test_a_close_of_a_store_that_syncs_each_append_has_lost_nothing(tmp_path, monkeypatch) -> None:
+    began = threading.Event()
+
     def fail(*_: object, **__: object) -> None:
+        began.set()
         raise MemoryError("no room for a segment")
 
     with monkeypatch.context() as patch:
         patch.setattr(sealed, "write_segment", fail)
         store = quiver.open(tmp_path / "s", slots=["e"], config=SMALL)
         store.append(bundle(0))
+        assert began.wait(60)  # Else the close would try it, and tell of it.
         store.close()
     with quiver.open(tmp_path / "s") as again:
         assert again.recovery.replayed_bundles == 1

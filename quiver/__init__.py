@@ -19,6 +19,7 @@ these rooms, ``disk`` is the only door to the operating system, and ``scan`` and
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from quiver.errors import (
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from quiver.slots import Slot, SlotTable
 
 __version__ = "0.1.0"
+
+# Who wants to read events sets logging up; without that Python would print their bare names.
+logging.getLogger("quiver").addHandler(logging.NullHandler())
 
 __all__ = [
     "CapacityError",

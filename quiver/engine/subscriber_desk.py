@@ -49,7 +49,8 @@ class SubscriberDesk(ABC):
         A new subscriber gets everything that is still there, or what ``start`` says: ``"latest"``
         is what is appended from now on, a number the segment to begin with, a time (``datetime`` or
         ISO 8601) the first bundle appended then or later. From there on nothing is deleted before
-        it has acked it. Names: letters, digits, dot, dash, underscore; up to 128.
+        it has acked it; what lies before may go, if no other subscriber needs it. Names: letters,
+        digits, dot, dash, underscore; up to 128.
 
         The rest is this subscription's own. ``order``: ``"oldest"`` first; ``"newest"`` segment
         first, then back to the older ones; or a function that ranks bundles, highest first. With
@@ -86,7 +87,7 @@ class SubscriberDesk(ABC):
         """Let a subscriber start over at a position, as ``subscribe`` knows them.
 
         What it has in its hands may be resolved, to no effect: it is delivered again if the new
-        position is not behind it.
+        position is not behind it. What lies before that, and nobody else needs, may be deleted.
         """
         self._change(lambda core: lifecycle.reset(core, name, start))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import quiver
@@ -52,3 +54,14 @@ def test_dead_letters_are_no_strangers(run, store) -> None:
         opened.subscribe("reader").poll().reject("never")
     *found, _ = run("check", store, "--json").lines
     assert found == []
+
+
+def test_events_of_the_log_are_for_who_sets_logging_up_and_on_no_screen(store) -> None:
+    with quiver.subscribe(store, "beside", worker=False):
+        pass
+    (store / "core_0/acks/inbox/beside").write_bytes(b"garbage")
+    program = "import sys\nfrom quiver.cli.main import main\nsys.exit(main(sys.argv[1:]))\n"
+    command = [sys.executable, "-c", program, "gc", str(store)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "the inbox is short" in result.stderr
+    assert "inbox_refused" not in result.stderr

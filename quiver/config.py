@@ -21,6 +21,7 @@ __all__ = [
     "AcksConfig",
     "Compression",
     "Config",
+    "Coordination",
     "Durability",
     "LimitsConfig",
     "Reclaim",
@@ -40,11 +41,13 @@ RecoveryPolicy = Literal["salvage", "strict"]
 Reclaim = Literal["punch", "copy"]
 Compression = Literal["none", "lz4", "zstd"]
 SchemaMetadata = Literal["keep", "drop"]
+Coordination = Literal["static", "shared"]
 
 _MIB: Final = 1 << 20
 _BYTES: Final = {"kind": "bytes"}
 _DURATION: Final = {"kind": "duration"}
 _COUNT: Final = {"kind": "count"}
+_HOURS: Final = {"kind": "hours"}
 
 DICTIONARY_CARDINALITY: Final = 65_536
 """How many values a dictionary gathers unless ``segment.dictionary_cardinality`` says otherwise."""
@@ -117,14 +120,22 @@ class AcksConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionConfig:
-    """How much disk one core may use, and what gives way when it is used up.
+    """How much disk the store may use, and what gives way when it is used up.
 
-    ``size_cap`` 0 means no cap. ``backpressure`` refuses appends and never deletes what a
-    subscriber still needs; ``drop_oldest`` deletes it, after writing down that it did.
+    ``size_cap`` 0 means no cap. ``backpressure`` makes appends wait for ``block_timeout`` and then
+    refuses them, and never deletes what a subscriber still needs; ``drop_oldest`` deletes it, after
+    writing down that it did. ``steady_state_headroom``: so much of what everybody has is kept, the
+    newest of it, while there is room below the cap. ``max_retain_after_ingestion_hours``: what was
+    ingested longer ago than that goes, whoever still needs it; 0 keeps it. ``coordination``: with
+    ``static`` the cores share the cap evenly; with ``shared`` each takes what the others leave.
     """
 
     size_cap: int = field(default=0, metadata=_BYTES)
     size_cap_policy: SizeCapPolicy = "backpressure"
+    block_timeout: int = field(default=0, metadata=_DURATION)
+    steady_state_headroom: int = field(default=0, metadata=_BYTES)
+    max_retain_after_ingestion_hours: float = field(default=0, metadata=_HOURS)
+    coordination: Coordination = "static"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +225,9 @@ class Config:
         return cast("Config", _load(cls, value, ""))
 
 
+_HOURS_MAX: Final = 1_000_000
+"""More than a century, and nanoseconds still fit."""
+
 ACK_LOG_BYTES_MAX: Final = 128 * _MIB
 """Half of what ack.log is allowed to reach, so that a checkpoint is made in time."""
 
@@ -248,6 +262,12 @@ def _check(knob: dataclasses.Field[Any], value: object, key: str) -> None:
         if value not in choices:
             raise ConfigError(f"{key}: {value!r} is none of {', '.join(choices)}")
         return
+    if knob.metadata["kind"] == "hours":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{key}: {value!r} is not a number of hours")
+        if not 0 <= value <= _HOURS_MAX:
+            raise ConfigError(f"{key}: {value} is not between 0 and {_HOURS_MAX:,} hours")
+        return
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{key}: {value!r} is not a whole number", hint="Config.of reads '32MB'")
     least = 0 if knob.default == 0 else 1
@@ -258,6 +278,7 @@ def _check(knob: dataclasses.Field[Any], value: object, key: str) -> None:
 _CHOICES: Final[dict[str, Any]] = {
     "durability": Durability,
     "size_cap_policy": SizeCapPolicy,
+    "coordination": Coordination,
     "policy": RecoveryPolicy,
     "reclaim": Reclaim,
     "compression": Compression,

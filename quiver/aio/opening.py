@@ -28,7 +28,7 @@ def open(  # noqa: A001
     *,
     slots: SlotTable | Mapping[str, int] | Iterable[str | Slot] | None = None,
     config: Config | Mapping[str, Any] | None = None,
-    core: int = 0,
+    core: int | None = None,
     clock: Clock | None = None,
     disk: Disk | None = None,
     progress: Progress | None = None,

@@ -3,6 +3,10 @@
 ================  =====================================================================
 ``store``         ``Store``, what users hold
 ``core``          the open parts of one core directory
+``cores``         which of them a writer gets; visits
+``numbers``       their folders
+``heirs``         subscribers of the other cores, for a new one
+``budget``        how much of the cap is a core's
 ``recovery``      open one, whatever way the last writer ended
 ``rebuild``       segments whose end is damaged, from the log
 ``stored``        recovered bundles, read again before they become a segment
@@ -35,15 +39,12 @@ from quiver.clock import Clock, SystemClock
 from quiver.config import Config
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.core import RecoveryReport
-from quiver.engine.migration import settle
+from quiver.engine.cores import check_core, open_any
 from quiver.engine.receipt import Receipt
-from quiver.engine.recovery import RecoveryProgress, open_core
+from quiver.engine.recovery import RecoveryProgress
 from quiver.engine.store import Store, StoreInfo
 from quiver.engine.subscription import Subscription
-from quiver.errors import InputError
 from quiver.slots import Slot, SlotTable
-
-CORES_MAX = 1024
 
 __all__ = [
     "Receipt",
@@ -61,7 +62,7 @@ def open(  # noqa: A001
     *,
     slots: SlotTable | Mapping[str, int] | Iterable[str | Slot] | None = None,
     config: Config | Mapping[str, Any] | None = None,
-    core: int = 0,
+    core: int | None = None,
     clock: Clock | None = None,
     disk: Disk | None = None,
     worker: bool = True,
@@ -71,28 +72,30 @@ def open(  # noqa: A001
 
     ``slots`` names the payloads of a bundle, in order; needed to create a store, and checked if it
     exists. ``config`` is a Config or a mapping of its sections. One process may write a core
-    at a time. ``disk`` and ``clock`` replace the operating system's, for tests; with
+    at a time: this takes the first core that nobody writes, and makes another one if there is none,
+    so that N writers of one store get N cores; ``core`` chooses one. ``Store.subscribe`` gives what
+    is in this core, ``quiver.subscribe`` and ``quiver.scan`` what is in all of them.
+
+    ``disk`` and ``clock`` replace the operating system's, for tests; with
     ``worker=False`` the store has no thread and the caller calls ``maintain``. ``progress`` is
     called during a long recovery, from this thread.
 
     Raises MissingError if there is no store and no ``slots``, VersionError for other slots or a
-    newer format, LockedError if it is being written, InputError for unusable arguments, and
-    DamageError if something is damaged and ``recovery.policy`` is ``strict``.
+    newer format, LockedError if the core, or each that there can be, is being written, InputError
+    for unusable arguments, and DamageError if something is damaged and ``recovery.policy`` is
+    ``strict``.
     """
-    if isinstance(core, bool) or not isinstance(core, int) or not 0 <= core < CORES_MAX:
-        raise InputError(f"core: {core!r} is not a whole number from 0 to {CORES_MAX - 1}")
+    check_core(core)
     table = None if slots is None else SlotTable.of(slots)
     settings = Config.of(config)
     if clock is None:
         clock = SystemClock()
     if disk is not None:
-        settle(disk, core)
-        opened = open_core(disk, core, slots=table, config=settings, clock=clock, watch=progress)
+        opened = open_any(disk, core, slots=table, config=settings, clock=clock, watch=progress)
         return Store(opened, worker=worker)
     local = LocalDisk(path, create=table is not None)
     try:
-        settle(local, core)
-        opened = open_core(local, core, slots=table, config=settings, clock=clock, watch=progress)
+        opened = open_any(local, core, slots=table, config=settings, clock=clock, watch=progress)
     except BaseException:
         local.close()
         raise

@@ -9,14 +9,13 @@ has to look at everything anew.
 from __future__ import annotations
 
 import os
-import re
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from quiver.acks import AckLog, Floor
 from quiver.clock import Clock
@@ -24,8 +23,10 @@ from quiver.config import Config
 from quiver.disk import Disk, Lock
 from quiver.engine.ahead import Preparation
 from quiver.engine.announcer import Announcer
+from quiver.engine.budget import Budget
 from quiver.engine.desk import Outlet
 from quiver.engine.listeners import Listeners
+from quiver.engine.numbers import core_folder, core_numbers
 from quiver.engine.readers import Readers
 from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
 from quiver.manifest import StoreManifest
@@ -36,19 +37,6 @@ from quiver.subscriber import Claim, Registry
 from quiver.wal import Log, Place
 
 __all__ = ["Core", "RecoveryReport", "Sealed", "core_folder", "core_numbers", "covered_place"]
-
-_FOLDER: Final = re.compile(r"core_(0|[1-9][0-9]{0,8})")
-
-
-def core_folder(number: int) -> str:
-    """Name of the folder of one core."""
-    return f"core_{number}"
-
-
-def core_numbers(disk: Disk) -> list[int]:
-    """List the cores that have a folder, ascending."""
-    matches = [_FOLDER.fullmatch(e.name) for e in disk.list_dir("") if not e.is_file]
-    return sorted(int(match[1]) for match in matches if match)
 
 
 def covered_place(catalog: Catalog) -> Place | None:
@@ -172,6 +160,8 @@ class Core:
     """Gives the file in which a place is now, and the place there; once the replay has begun."""
     outlet: Outlet = field(init=False)
     """Where outcomes go; whoever makes a core says it."""
+    budget: Budget = field(init=False)
+    """How much of the cap is this core's; whoever makes a core says it."""
     acks_unsynced: bool = False
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""

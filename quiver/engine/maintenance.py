@@ -95,6 +95,7 @@ def _finalize_to_close(core: Core) -> None:
 
 def let_go(core: Core) -> None:
     """Close what is open, as it is."""
+    core.budget.close()
     core.readers.close()
     core.acks.close()
     core.log.close()

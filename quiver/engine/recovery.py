@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from quiver.clock import Clock
 from quiver.config import HARD_LIMITS, Config
 from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
+from quiver.engine.budget import budget_of
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.fold import fold_at_opening
 from quiver.engine.outcomes import open_outcomes, restore_registry
@@ -32,7 +33,7 @@ from quiver.segment import Catalog, OpenSegment, parse_segment_name
 from quiver.slots import SlotTable
 from quiver.wal import Replay
 
-__all__ = ["RecoveryProgress", "open_core"]
+__all__ = ["RecoveryProgress", "check_place", "lock_core", "open_core"]
 
 _PROGRESS_BYTES = 1 << 20
 
@@ -60,21 +61,23 @@ def open_core(
     config: Config,
     clock: Clock,
     watch: Watch | None = None,
+    held: Lock | None = None,
 ) -> Core:
     """Lock, recover and give one core; ``slots`` creates the store if there is none.
 
-    ``watch`` is told how far it is, at each MiB of the log and at its end.
+    ``watch`` is told how far it is, at each MiB of the log and at its end. A lock that is ``held``
+    already, by ``lock_core``, is taken over.
 
     Raises LockedError, VersionError, MissingError, DamageError; the lock is free again then.
     """
     folder = core_folder(number)
-    _check_place(disk, create=slots is not None)
-    disk.make_dir(folder)
-    held = disk.lock(f"{folder}/LOCK")
+    if held is None:
+        held = lock_core(disk, number, create=slots is not None)
     try:
         manifest = _open_manifest(disk, folder, slots)
         core = _recover(disk, number, manifest, config=config, clock=clock, held=held)
         core.outlet = LogOutlet(core)
+        core.budget = budget_of(disk, number, config)
         try:
             with core.lock:
                 _replay(core, watch)
@@ -90,7 +93,14 @@ def open_core(
         raise
 
 
-def _check_place(disk: Disk, *, create: bool) -> None:
+def lock_core(disk: Disk, number: int, *, create: bool) -> Lock:
+    """Take the lock of a core, whose folder is made if the store is there or may be made."""
+    check_place(disk, create=create)
+    disk.make_dir(core_folder(number))
+    return disk.lock(f"{core_folder(number)}/LOCK")
+
+
+def check_place(disk: Disk, *, create: bool) -> None:
     """Refuse a folder that is neither a store nor free to become one, before touching it."""
     if disk.stat(MANIFEST_NAME) is not None:
         return

@@ -272,7 +272,7 @@ def test_neither_a_store_nor_a_refused_opening_leaks_a_descriptor(path: Path) ->
     with quiver.open(path):
         for _ in range(3):
             with pytest.raises(quiver.LockedError):
-                quiver.open(path)
+                quiver.open(path, core=0)
     for _ in range(3):
         with pytest.raises(quiver.VersionError):
             quiver.open(path, slots=["other"])

@@ -212,7 +212,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(opener, path: Path) -> N
     code = f"""
         import quiver
         try:
-            quiver.open({str(path)!r})
+            quiver.open({str(path)!r}, core=0)
         except quiver.LockedError as error:
             print(error.pid, error)
     """
@@ -223,7 +223,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(opener, path: Path) -> N
     assert int(pid) == os.getpid()
     assert f"process {os.getpid()}" in message
     with pytest.raises(quiver.LockedError):
-        opener()
+        opener(core=0)
     store.append(bundle(1))
     store.close()
     opener().close()

@@ -6,10 +6,9 @@ import pytest
 from store_kit import SLOTS, abandon, bundle, on_memory
 
 import quiver
-from quiver import engine
 from quiver.clock import SystemClock
 from quiver.config import Config
-from quiver.engine import migration
+from quiver.engine import cores, migration
 from quiver.engine.migration import Changes, layout_of_log, migrate
 from quiver.errors import DamagedEntry, InputError, LockedError, QuiverError, VersionError
 from quiver.manifest import StoreManifest
@@ -204,7 +203,7 @@ def test_a_crash_anywhere_leaves_the_old_table_or_the_new_one_and_every_bundle(
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(engine, "settle"), (migration, "_empty_log")],
+    [(cores, "settle"), (migration, "_empty_log")],
     ids=["no opening settles", "the log is not emptied"],
 )
 def test_a_planted_defect_is_found(

@@ -23,7 +23,13 @@ def abandon(store: quiver.Store) -> None:
 def on_memory(disk: MemoryDisk, **config: object) -> quiver.Store:
     """Open a store on a disk in RAM, with a clock that stands still."""
     return quiver.open(
-        "memory", slots=SLOTS, disk=disk, clock=ManualClock(), worker=False, config=config
+        "memory",
+        slots=SLOTS,
+        core=0,
+        disk=disk,
+        clock=ManualClock(),
+        worker=False,
+        config=config,
     )
 
 

@@ -1,0 +1,153 @@
+"""Which core a writer gets: the one it asks for, or the first that nobody has.
+
+::
+
+    1  cores that have a folder, lowest number first: whose LOCK is free is taken
+    2  the same once more, under quiver.json.lock: a migration or a repair was waited for
+    3  the lowest number without a folder, under the same lock
+
+``flock`` decides: two writers that come at once get two cores. Who only visits a core, to adopt or
+to tend it, holds its VISIT as well and is gone again soon, so it is waited for: otherwise a writer
+that starts again at that moment would get another core than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Final
+
+from quiver.clock import Clock
+from quiver.config import Config
+from quiver.disk import Disk, HeldDisk, Lock, lock_within
+from quiver.engine.budget import check_share
+from quiver.engine.core import Core
+from quiver.engine.heirs import inherit
+from quiver.engine.maintenance import let_go
+from quiver.engine.migration import settle
+from quiver.engine.numbers import CORES_MAX, core_folder, core_numbers
+from quiver.engine.recovery import Watch, check_place, lock_core, open_core
+from quiver.errors import InputError, LockedError
+from quiver.manifest import MANIFEST_NAME, StoreManifest
+from quiver.slots import SlotTable
+
+__all__ = ["check_core", "open_any", "visiting"]
+
+_VISIT: Final = "VISIT"
+_PATIENCE_SECONDS: Final = 5.0
+
+
+def check_core(core: object) -> None:
+    """Raise InputError unless this is the number of a core, or None."""
+    if core is None:
+        return
+    if isinstance(core, bool) or not isinstance(core, int) or not 0 <= core < CORES_MAX:
+        raise InputError(f"core: {core!r} is not a whole number from 0 to {CORES_MAX - 1}")
+
+
+def open_any(
+    disk: Disk,
+    core: int | None,
+    *,
+    slots: SlotTable | None,
+    config: Config,
+    clock: Clock,
+    watch: Watch | None = None,
+) -> Core:
+    """Lock, recover and give the core of that number, or with None the first that is free."""
+    create = slots is not None
+    check_place(disk, create=create)
+    if disk.stat(MANIFEST_NAME) is not None:  # What is refused leaves no new core behind.
+        manifest = StoreManifest.read(disk)
+        if slots is not None:
+            manifest.check_slots(slots)
+    if core is None:
+        number, held = _first_free(disk, config, create=create)
+    else:
+        number, held = core, _lock(disk, core, config, create=create)
+    opened = open_core(
+        disk, number, slots=slots, config=config, clock=clock, watch=watch, held=held
+    )
+    try:
+        inherit(opened)
+    except BaseException:
+        let_go(opened)
+        held.release()
+        raise
+    return opened
+
+
+def _first_free(disk: Disk, config: Config, *, create: bool) -> tuple[int, Lock]:
+    for number in core_numbers(disk):
+        try:
+            if number < CORES_MAX:
+                return number, _lock(disk, number, config, create=create)
+        except LockedError:
+            continue
+    with closing(_Making(disk)):
+        numbers = core_numbers(disk)
+        for number in numbers:
+            try:
+                if number < CORES_MAX:
+                    return number, _lock_now(disk, number, config, create=create)
+            except LockedError:
+                continue
+        number = next(n for n in range(len(numbers) + 1) if n not in numbers)
+        if number >= CORES_MAX:
+            raise LockedError(
+                f"all {CORES_MAX} cores of {disk.locate('')} are being written",
+                hint="close one of these writers first; readers need no lock: quiver.scan(path)",
+            )
+        return number, _lock_now(disk, number, config, create=create)
+
+
+def _lock(disk: Disk, number: int, config: Config, *, create: bool) -> Lock:
+    """Take the lock of a core; who only visits it is waited for."""
+    if disk.stat(core_folder(number)) is None:
+        with closing(_Making(disk)):
+            return _lock_now(disk, number, config, create=create)
+    try:
+        return _lock_now(disk, number, config, create=create)
+    except LockedError:
+        visit = f"{core_folder(number)}/{_VISIT}"
+        if disk.stat(visit) is None:
+            raise
+        try:
+            visitor = lock_within(disk, visit, _PATIENCE_SECONDS)
+        except LockedError:
+            pass
+        else:
+            with closing(_Let(visitor)):
+                return _lock_now(disk, number, config, create=create)
+        raise
+
+
+def _lock_now(disk: Disk, number: int, config: Config, *, create: bool) -> Lock:
+    check_share(disk, number, config)
+    settle(disk, number)
+    return lock_core(disk, number, create=create)
+
+
+@contextmanager
+def visiting(disk: Disk, number: int) -> Iterator[Disk]:
+    """Keep writers out of a core for a while, to tend it; gives a disk to open it from.
+
+    Raises LockedError if it is being written, or tended. A writer that comes meanwhile waits.
+    """
+    folder = core_folder(number)
+    with HeldDisk(disk, [f"{folder}/{_VISIT}", f"{folder}/LOCK"]) as held:
+        yield held
+
+
+class _Let:
+    """A lock as something to be closed."""
+
+    def __init__(self, lock: Lock) -> None:
+        self.close = lock.release
+
+
+class _Making(_Let):
+    """Who makes a core, migrates or repairs the store keeps the others of these out."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk.lock(f"{MANIFEST_NAME}.lock", wait=True))

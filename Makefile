@@ -7,7 +7,7 @@ POWER_CUTS ?= 520
 DEFECTS ?= 90
 FUZZ_SECONDS ?= 60
 
-COVERED := wal acks retention subscriber segment engine upstream
+COVERED := wal acks retention subscriber segment engine upstream ledger
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -87,7 +87,7 @@ $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	@touch $@
 
 fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (60) for each
-	@set -e; for target in wal acks ipc segment upstream; do \
+	@set -e; for target in wal acks ipc ledger segment upstream; do \
 		echo "fuzz $$target for $(FUZZ_SECONDS) s"; \
 		$(BIN)/python fuzz/run.py $$target $(FUZZ_SECONDS); done
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fuzz_acks
 import fuzz_ipc
+import fuzz_ledger
 import fuzz_segment
 import fuzz_upstream
 import fuzz_wal
@@ -116,6 +117,20 @@ def segment_seeds() -> dict[str, bytes]:
     }
 
 
+def ledger_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "ledger" / "ledger").read_bytes()
+    repair = bytes([fuzz_ledger.REPAIR])
+    newer = golden[:8] + b"\2" + golden[9:]
+    return {
+        "golden": b"\0" + golden,
+        "golden-repaired": repair + golden,
+        "damaged": b"\0" + golden[:70] + b"\xff" * 8 + golden[78:],
+        "newer": repair + newer,
+        "torn": b"\0" + golden[:-30],
+        "foreign": b"\0" + fuzz_ledger.encode_header(bytes(16)) + golden[64:],
+    }
+
+
 def upstream_seeds() -> dict[str, bytes]:
     folder = GOLDEN / "upstream"
     log = (folder / "wal" / "quiver.wal").read_bytes()
@@ -140,6 +155,7 @@ SEEDS = {
     "wal": wal_seeds,
     "acks": acks_seeds,
     "ipc": ipc_seeds,
+    "ledger": ledger_seeds,
     "segment": segment_seeds,
     "upstream": upstream_seeds,
 }

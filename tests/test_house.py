@@ -21,7 +21,7 @@ FUNCTION_LINES_MAX = 60
 LINE_LENGTH_MAX = 100
 POSITIONAL_MAX = 3
 
-STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream"}
+STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream", "ledger"}
 SURFACES = {"aio", "spark", "source", "ship", "chain", "upsert", "otel", "observe", "export"}
 ROOMS = {"disk", "engine", "scan", "consumer", "cli", "testing"} | STATIONS | SURFACES
 ENGINE_MAY_USE = {"os.getpid", "os.PathLike"}

@@ -1,19 +1,35 @@
 """How much of the cap this core may use right now, when several cores share one store.
 
-``Static`` divides the cap by the number of cores that have a folder. Whoever needs to know how much
-there is asks ``allowed``; a tick looks whether that number has changed.
+``Static`` divides the cap by the number of cores that have a folder, ``Shared`` takes what the
+others leave, by way of the ledger. Whoever needs to know how much there is asks ``allowed``; a tick
+looks what has changed.
 """
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import logging
+from typing import Final, Protocol, TypeVar
 
 from quiver.config import Config
 from quiver.disk import Disk
-from quiver.engine.numbers import core_numbers
-from quiver.errors import ConfigError
+from quiver.engine.numbers import core_bytes, core_numbers
+from quiver.errors import ConfigError, QuiverError
+from quiver.ledger import (
+    LEDGER_NAME,
+    Claims,
+    Record,
+    Steps,
+    View,
+    read_ledger,
+    write_record,
+)
 
-__all__ = ["Budget", "Static", "budget_of", "check_share"]
+__all__ = ["Budget", "Shared", "Static", "budget_of", "check_share", "leave_behind"]
+
+_QUANTA: Final = 4
+"""Claims grow by this part of a segment."""
+_Result = TypeVar("_Result")
+_log = logging.getLogger("quiver.retention")
 
 
 class Budget(Protocol):
@@ -68,13 +84,94 @@ class Static:
         """Leave nothing behind."""
 
 
+class Shared:
+    """What the other cores leave of the cap, by way of the ledger.
+
+    Where that cannot be used the cap is divided evenly, until a tick finds that it can.
+    """
+
+    def __init__(self, disk: Disk, number: int, config: Config, *, store_id: str) -> None:
+        """Look at nothing yet."""
+        self._disk, self._number = disk, number
+        self._store_id = bytes.fromhex(store_id)
+        cap = config.retention.size_cap
+        quantum = max(config.segment.target_size // _QUANTA, 1)
+        self._claims = Claims(number, cap, quantum=quantum)
+        self._even = Static(disk, number, cap)
+        self._used = 0
+        self._failure: QuiverError | None = None
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether the others have nothing processed, or were asked for it long enough."""
+        return self._failure is not None or self._claims.may_drop
+
+    def allowed(self, used_bytes: int, incoming_bytes: int) -> int:
+        """Give what is claimed, after trying to claim what is needed."""
+        self._used = used_bytes
+        claimed = None
+        if self._failure is None:
+            claimed = self._do(self._claims.grow(used_bytes, incoming_bytes))
+        return self._even.allowed(used_bytes, incoming_bytes) if claimed is None else claimed
+
+    def tick(self, used_bytes: int, *, spare_bytes: int = 0) -> bool:
+        """Give back what is not used, and hear what the others want."""
+        self._used = used_bytes
+        self._even.tick(used_bytes)
+        return bool(self._do(self._claims.tend(used_bytes, spare_bytes)))
+
+    def close(self) -> None:
+        """Leave behind how much is held."""
+        self._do(self._claims.leave(self._used))
+
+    def _do(self, steps: Steps[_Result]) -> _Result | None:
+        """Take the steps on the disk; None if that cannot be done."""
+        try:
+            said = next(steps)
+            while True:
+                said = steps.send(self._look() if said is None else self._write(said))
+        except StopIteration as end:
+            self._failure = None
+            return end.value
+        except QuiverError as error:
+            if self._failure is None:
+                _log.warning("retention.ledger_failed", extra={"error": str(error)})
+            self._failure = error
+            return None
+
+    def _write(self, record: Record) -> View:
+        write_record(self._disk, record, store_id=self._store_id)
+        return View({})
+
+    def _look(self) -> View:
+        cores = _cores(self._disk, self._number)
+        records = read_ledger(self._disk, cores, store_id=self._store_id)
+        strangers = cores - records.keys() - {self._number}
+
+        def charge() -> int:
+            quantum = self._claims.quantum
+            return sum(core_bytes(self._disk, number) + quantum for number in strangers)
+
+        return View(records, charge)
+
+
+def leave_behind(disk: Disk, number: int, *, store_id: str) -> None:
+    """Say in the ledger how much a core holds that nobody writes; for whoever has its lock."""
+    if disk.stat(LEDGER_NAME) is not None:
+        record = Record(number, held=core_bytes(disk, number))
+        write_record(disk, record, store_id=bytes.fromhex(store_id))
+
+
 def _cores(disk: Disk, number: int) -> set[int]:
     return {*core_numbers(disk), number}
 
 
-def budget_of(disk: Disk, number: int, config: Config) -> Budget:
+def budget_of(disk: Disk, number: int, config: Config, *, store_id: str) -> Budget:
     """Make the budget that the options ask for."""
-    return Static(disk, number, config.retention.size_cap)
+    retention = config.retention
+    if retention.size_cap and retention.coordination == "shared":
+        return Shared(disk, number, config, store_id=store_id)
+    return Static(disk, number, retention.size_cap)
 
 
 def check_share(disk: Disk, number: int, config: Config) -> None:

@@ -54,9 +54,14 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
     def check_open(core: Core) -> None:
         core.check_open()
 
-    outcomes = fold, remove_orphans, sync_acks
+    outcomes = _look_around, fold, remove_orphans, sync_acks
     _each(core, *outcomes, delete, finalize, check_open, reclaim, _checkpoint_if_large)
     return deleted
+
+
+def _look_around(core: Core) -> None:
+    used_bytes = core.log.live_bytes + core.acks.file_bytes + core.catalog.segment_bytes
+    core.budget.tick(used_bytes)
 
 
 def _sync_log(core: Core) -> None:

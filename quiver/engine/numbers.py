@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from quiver.disk import Disk
+from quiver.errors import MissingError
 
-__all__ = ["CORES_MAX", "core_folder", "core_numbers"]
+__all__ = ["CORES_MAX", "core_bytes", "core_folder", "core_numbers"]
 
 CORES_MAX: Final = 1024
 """How many cores a store may have."""
@@ -24,3 +26,17 @@ def core_numbers(disk: Disk) -> list[int]:
     """List the cores that have a folder, ascending."""
     matches = [_FOLDER.fullmatch(e.name) for e in disk.list_dir("") if not e.is_file]
     return sorted(int(match[1]) for match in matches if match)
+
+
+def core_bytes(disk: Disk, number: int) -> int:
+    """Count what the files of a core take on the disk; what goes meanwhile counts as gone."""
+    total, folders = 0, [core_folder(number)]
+    while folders:
+        folder = folders.pop()
+        with suppress(MissingError):
+            for entry in disk.list_dir(folder):
+                if entry.is_file:
+                    total += entry.allocated
+                elif not entry.is_link:
+                    folders.append(f"{folder}/{entry.name}")
+    return total

@@ -77,7 +77,7 @@ def open_core(
         manifest = _open_manifest(disk, folder, slots)
         core = _recover(disk, number, manifest, config=config, clock=clock, held=held)
         core.outlet = LogOutlet(core)
-        core.budget = budget_of(disk, number, config)
+        core.budget = budget_of(disk, number, config, store_id=manifest.store_id)
         try:
             with core.lock:
                 _replay(core, watch)

@@ -208,12 +208,16 @@ class Config:
                 f"({self.limits.entry_bytes}): the largest bundle would never fit",
                 hint="raise wal.max_size or lower limits.entry_bytes",
             )
-        least = self.wal.max_size + 2 * self.segment.target_size
-        if 0 < self.retention.size_cap < least:
+        if 0 < self.retention.size_cap < self.size_cap_min:
             raise ConfigError(
-                f"retention.size_cap ({self.retention.size_cap}) is below {least}",
-                hint="it must hold wal.max_size and two segments of segment.target_size",
+                f"retention.size_cap ({self.retention.size_cap}) is below {self.size_cap_min}",
+                hint="it must hold wal.max_size, two segments of segment.target_size and 64 KiB",
             )
+
+    @property
+    def size_cap_min(self) -> int:
+        """The least cap that one core can work with, in bytes."""
+        return self.wal.max_size + 2 * self.segment.target_size + (64 << 10)
 
     @classmethod
     def of(cls, value: Config | Mapping[str, Any] | None) -> Config:

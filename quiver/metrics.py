@@ -27,7 +27,7 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric("quiver.wal.appended_bundles", "{bundle}", "Bundles taken by append."),
     Metric("quiver.wal.appended_bytes", "By", "Bytes of WAL entries written."),
     Metric("quiver.wal.syncs", "{sync}", "Calls of fdatasync on the WAL."),
-    Metric("quiver.wal.throttled_appends", "{append}", "Appends refused for lack of room."),
+    Metric("quiver.wal.throttled_appends", "{append}", "Appends that found no room."),
     Metric("quiver.wal.reclaim_failures", "{attempt}", "Times that WAL space was not given back."),
     Metric("quiver.segment.finalized_segments", "{segment}", "Segment files written."),
     Metric("quiver.segment.finalize_failures", "{attempt}", "Segment files that failed."),
@@ -40,6 +40,8 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric("quiver.acks.records", "{record}", "Records written to ack.log."),
     Metric("quiver.acks.checkpoint_failures", "{attempt}", "Checkpoints that failed."),
     Metric("quiver.retention.evicted_segments", "{segment}", "Segments deleted, all acked."),
+    Metric("quiver.retention.expired_segments", "{segment}", "Segments deleted for their age."),
+    Metric("quiver.retention.size_emergencies", "{time}", "Times that the store became full."),
     Metric("quiver.recovery.replayed_bundles", "{bundle}", "Bundles brought back from the WAL."),
     Metric("quiver.damage.found", "{item}", "Damaged items found, by kind."),
 )

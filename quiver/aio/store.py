@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Final, Literal, Self, TypeVar, overload
 
+from quiver.aio.bell import Bell
 from quiver.aio.call import ask
 from quiver.aio.subscription import AsyncSubscription
 from quiver.engine import Receipt, RecoveryReport, Store, StoreInfo
 from quiver.engine.start import Start
 from quiver.engine.wanted import DeliveryOrder
-from quiver.errors import ClosedError, InputError, PoisonedError
+from quiver.errors import CapacityError, ClosedError, InputError, PoisonedError
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
+from quiver.units import MILLISECOND, SECOND
 
 __all__ = ["AsyncStore"]
 
 T = TypeVar("T")
+_LOOK_AGAIN_NS: Final = 250 * MILLISECOND
+"""Room on the disk may come from others, who tell nobody."""
 
 
 class AsyncStore:
@@ -47,24 +52,70 @@ class AsyncStore:
     # append ------------------------------------------------------------------------------------
 
     @overload
-    async def append(self, bundle: Mapping[str, Any], *, wait: Literal[True] = True) -> int: ...
+    async def append(
+        self,
+        bundle: Mapping[str, Any],
+        *,
+        wait: Literal[True] = True,
+        timeout: float | str | None = None,  # noqa: ASYNC109
+    ) -> int: ...
     @overload
-    async def append(self, bundle: Mapping[str, Any], *, wait: Literal[False]) -> Receipt: ...
+    async def append(
+        self,
+        bundle: Mapping[str, Any],
+        *,
+        wait: Literal[False],
+        timeout: float | str | None = None,  # noqa: ASYNC109
+    ) -> Receipt: ...
 
-    async def append(self, bundle: Mapping[str, Any], *, wait: bool = True) -> int | Receipt:
+    async def append(  # Of one name and meaning with Store.append.
+        self,
+        bundle: Mapping[str, Any],
+        *,
+        wait: bool = True,
+        timeout: float | str | None = None,  # noqa: ASYNC109
+    ) -> int | Receipt:
         """Take one bundle and give its wal_seq, once it survives what ``wal.durability`` promises.
 
         Bundles are taken in the order of the calls, and all that wait share one sync. Leave the
         batches as they are until this returns. With ``wait=False`` it gives a Receipt, to be
-        awaited, as soon as the bundle is taken. Cancelled, it has taken the bundle or not, and a
-        bundle that was taken becomes durable all the same.
+        awaited, as soon as the bundle is taken. In a full store it waits for room as long as
+        ``timeout`` or ``retention.block_timeout`` says; what comes meanwhile and finds room is
+        taken before it. Cancelled, it has taken the bundle or not, and a bundle that was taken
+        becomes durable all the same.
         """
-        receipt = await self._ask(lambda: self._store.append(bundle, wait=False))
+        receipt = await self._take(bundle, self._store.wait_for_room_ns(timeout))
         if not wait:
             return receipt
         if self._store.durability == "sync":
             await receipt
         return receipt.wal_seq
+
+    async def _take(self, bundle: Mapping[str, Any], rest_ns: int) -> Receipt:
+        """Take a bundle, and again when something has changed, as long as there is time."""
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + rest_ns / SECOND
+        bell = Bell()
+
+        def act() -> Receipt:
+            return self._store.append(bundle, wait=False, timeout=0)
+
+        if rest_ns:
+            self._store.listeners.add(bell.ring)
+        try:
+            while True:
+                bell.silence()
+                try:
+                    return await self._ask(
+                        lambda: self._store.append(bundle, wait=False, timeout=0)
+                    )
+                except CapacityError:
+                    rest_ns = int((limit - loop.time()) * SECOND)
+                    if rest_ns <= 0:
+                        raise
+                await bell.wait(min(rest_ns, _LOOK_AGAIN_NS))
+        finally:
+            self._store.listeners.discard(bell.ring)
 
     async def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut."""

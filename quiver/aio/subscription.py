@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import Self
 
+from quiver.aio.bell import Bell
 from quiver.aio.call import ask
 from quiver.aio.handle import AsyncBundleHandle
 from quiver.engine import Store, Subscription
 from quiver.engine.subscription import Look
 from quiver.engine.worker import Worker
 from quiver.errors import ClosedError, PoisonedError
-from quiver.units import SECOND
 
 __all__ = ["AsyncSubscription"]
 
@@ -54,7 +53,7 @@ class AsyncSubscription:
         self._check_process()
         subscription = self._subscription
         limit_ns = subscription.limit_ns(timeout)
-        bell = _Bell()
+        bell = Bell()
         try:
             while True:
                 bell.silence()
@@ -67,7 +66,7 @@ class AsyncSubscription:
         finally:
             subscription.forget(bell.ring)
 
-    async def _look(self, limit_ns: int | None, bell: _Bell) -> Look:
+    async def _look(self, limit_ns: int | None, bell: Bell) -> Look:
         subscription = self._subscription
 
         def undo(look: Look) -> None:
@@ -107,27 +106,3 @@ class AsyncSubscription:
     def __repr__(self) -> str:
         """Name the subscriber."""
         return f"AsyncSubscription({self.name!r})"
-
-
-class _Bell:
-    """What wakes one task when there may be something new; rung from any thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
-
-    def silence(self) -> None:
-        """Forget that it rang, before a look that sees all until then."""
-        self._rung.clear()
-
-    def ring(self) -> None:
-        """Wake the task."""
-        # RuntimeError: the loop is closed, and the task gone with it.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._rung.set)
-
-    async def wait(self, rest_ns: int | None) -> None:
-        """Return when it rings, or after so long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if rest_ns is None else rest_ns / SECOND):
-                await self._rung.wait()

@@ -40,9 +40,10 @@ from quiver.config import Config
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.core import RecoveryReport
 from quiver.engine.cores import check_core, open_any
+from quiver.engine.info import StoreInfo
 from quiver.engine.receipt import Receipt
 from quiver.engine.recovery import RecoveryProgress
-from quiver.engine.store import Store, StoreInfo
+from quiver.engine.store import Store
 from quiver.engine.subscription import Subscription
 from quiver.slots import Slot, SlotTable
 

@@ -177,11 +177,11 @@ def budget_of(disk: Disk, number: int, config: Config, *, store_id: str) -> Budg
 def check_share(disk: Disk, number: int, config: Config) -> None:
     """Raise ConfigError if the share of each core, with this one, is too small to work with."""
     cap, count = config.retention.size_cap, len(_cores(disk, number))
-    least = config.wal.max_size + 2 * config.segment.target_size
+    least = config.size_cap_min
     if config.retention.coordination == "static" and 0 < cap < least * count:
         raise ConfigError(
             f"retention.size_cap ({cap}) divided by {count} cores is {cap // count} each, "
             f"below {least}",
-            hint="each core needs room for wal.max_size and two segments of segment.target_size: "
+            hint="each core needs room for wal.max_size, two segments of segment.target_size and 64 KiB: "
             f"raise size_cap to {least * count}, lower these, or open fewer cores",
         )

@@ -28,10 +28,11 @@ from quiver.engine.desk import Outlet
 from quiver.engine.listeners import Listeners
 from quiver.engine.numbers import core_folder, core_numbers
 from quiver.engine.readers import Readers
+from quiver.engine.reserve import Reserve
 from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
-from quiver.retention import SegmentUse, Usage
+from quiver.retention import Ages
 from quiver.segment import Catalog, OpenSegment, SegmentInfo
 from quiver.subscriber import Claim, Registry
 from quiver.wal import Log, Place
@@ -162,6 +163,15 @@ class Core:
     """Where outcomes go; whoever makes a core says it."""
     budget: Budget = field(init=False)
     """How much of the cap is this core's; whoever makes a core says it."""
+    reserve: Reserve | None = None
+    """Room for the next segment, taken in advance; None without a cap."""
+    ages: Ages | None = None
+    """How old segments are; None if nothing is ever too old."""
+    throttled: bool = False
+    """Whether the last append found no room."""
+    quarantine_bytes: int = 0
+    aside_bytes: int = 0
+    """What checkpoint, inboxes and dead letters take on the disk, as last measured."""
     acks_unsynced: bool = False
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""
@@ -256,29 +266,3 @@ class Core:
     def break_off(self, error: BaseException) -> None:
         """Stop the store: an act was broken off, and only a recovery tells how far it came."""
         self.fault = self.fault or error
-
-    def usage(self) -> Usage:
-        """Count what this core takes on the disk."""
-        claimed = self.registry.claimed_segments()
-        segments = tuple(
-            SegmentUse(
-                info.segment_seq,
-                info.file_bytes,
-                finished=self.registry.finished(info.segment_seq),
-                claimed=info.segment_seq in claimed,
-            )
-            for info in self.catalog
-        )
-        return Usage(
-            wal_bytes=self.log.live_bytes,
-            acks_bytes=self.acks.file_bytes,
-            segments=segments,
-            quarantine_bytes=self.quarantine_bytes(),
-        )
-
-    def quarantine_bytes(self) -> int:
-        """Count the bytes that recovery set aside."""
-        folder = self.path("quarantine")
-        if self.disk.stat(folder) is None:
-            return 0
-        return sum(entry.size for entry in self.disk.list_dir(folder))

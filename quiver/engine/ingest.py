@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from quiver.bundle import fingerprint, resolve_bundle, without_metadata
 from quiver.engine.core import Core
+from quiver.engine.dropping import drop_open
 from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
 from quiver.errors import CapacityError, InputError
@@ -80,7 +81,7 @@ def take(core: Core, payloads: tuple[Payload, ...]) -> Taken:
     byte_count = encoded_bytes(EncodedBundle(0, 0, payloads))
     while True:
         _wait_for_memory(core)
-        make_room(core, byte_count, finalize=finalize)
+        make_room(core, byte_count, finalize=finalize, drop_open=drop_open)
         with core.whole():
             # From here on nobody else comes in: the number is ours.
             was_full = core.sealed is None and core.open_segment.is_full
@@ -125,7 +126,6 @@ def _append(core: Core, bundle: EncodedBundle) -> bool:
         covered_end = core.log.locate(core.covered_end)
         is_empty = not any(part.bundle_count for part in core.waiting)
         if is_empty and covered_end <= core.log.truncated:
-            core.metrics.add("quiver.wal.throttled_appends")
             raise
         return False
     core.metrics.add("quiver.wal.appended_bytes", encoded_bytes(bundle))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quiver.engine.ages import keep_ages, save_ages
+from quiver.engine.census import measure_aside, used_bytes
 from quiver.engine.core import Core
 from quiver.engine.delivery import release_forgotten
 from quiver.engine.fold import fold
 from quiver.engine.orphans import remove_orphans
 from quiver.engine.outcomes import checkpoint
 from quiver.engine.sealed import finalize, seal, wait_for_writer
-from quiver.engine.space import evict, reclaim, sync_acks
+from quiver.engine.space import keep_house, reclaim, sync_acks
 from quiver.errors import ClosedError, QuiverError
 
 __all__ = ["finalize_if_due", "let_go", "seal_if_due", "shut", "tick"]
@@ -49,19 +51,32 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
 
     def delete(core: Core) -> None:
         nonlocal deleted
-        deleted = evict(core)
+        measure_aside(core)
+        deleted = keep_house(core, wanted=_look_around(core))
 
     def check_open(core: Core) -> None:
         core.check_open()
 
-    outcomes = _look_around, fold, remove_orphans, sync_acks
-    _each(core, *outcomes, delete, finalize, check_open, reclaim, _checkpoint_if_large)
+    outcomes = fold, remove_orphans, sync_acks
+    steps = delete, finalize, check_open, reclaim, _checkpoint_if_large, keep_ages, _fill_reserve
+    _each(core, *outcomes, *steps)
     return deleted
 
 
-def _look_around(core: Core) -> None:
-    used_bytes = core.log.live_bytes + core.acks.file_bytes + core.catalog.segment_bytes
-    core.budget.tick(used_bytes)
+def _look_around(core: Core) -> bool:
+    """Tell the other cores how much of the cap this one has, and say if they want some of it."""
+    if not core.config.retention.size_cap:
+        return False
+    spare = sum(core.catalog.get(seq).allocated_bytes for seq in core.registry.finished_segments())
+    return core.budget.tick(used_bytes(core), spare_bytes=spare)
+
+
+def _fill_reserve(core: Core) -> None:
+    """Take the room again that a full disk made us give; appends wait for it."""
+    reserve = core.reserve
+    is_idle = core.writer is None and core.finalize_failure is None
+    if reserve is not None and reserve.is_short and is_idle and reserve.fill():
+        core.announce()
 
 
 def _sync_log(core: Core) -> None:
@@ -80,7 +95,8 @@ def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
     try:
         if core.broken is None:
             # What was acked while the segment was written is synced too.
-            _each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)
+            outcomes = fold, sync_acks, keep_house
+            _each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)
     finally:
         while core.writer is not None:
             try:

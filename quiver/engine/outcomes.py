@@ -27,7 +27,7 @@ from quiver.acks.format import FRAME_SIZE
 from quiver.acks.opening import LOG_NAME
 from quiver.disk import Disk
 from quiver.engine.core import Core, RecoveryReport
-from quiver.errors import DamagedEntry, QuiverError
+from quiver.errors import CapacityError, DamagedEntry, QuiverError
 from quiver.segment import Catalog
 from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
 from quiver.wal import ACTIVE_NAME
@@ -131,7 +131,8 @@ def append(core: Core, records: Sequence[Record]) -> None:
     """Append to ack.log, durable with the next sync; a checkpoint first if there is no more room.
 
     All records before these must have been applied to the registry. If the disk refuses the
-    checkpoint the log grows above ``acks.max_size``, and the next append tries again.
+    checkpoint the log grows above ``acks.max_size``, and the next append tries again. On a full
+    disk the records go into the room that is kept for them.
     """
     incoming = len(records) * FRAME_SIZE
     if core.acks.file_bytes + incoming > core.config.acks.max_size and core.acks.has_records:
@@ -140,7 +141,12 @@ def append(core: Core, records: Sequence[Record]) -> None:
         except QuiverError:
             core.check()
             core.metrics.add("quiver.acks.checkpoint_failures")
-    core.acks.append(records)
+    try:
+        core.acks.append(records)
+    except CapacityError:
+        if core.reserve is None or not core.reserve.release():
+            raise
+        core.acks.append(records)
     core.acks_unsynced = True
     core.metrics.add("quiver.acks.records", len(records))
 

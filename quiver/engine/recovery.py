@@ -17,13 +17,16 @@ from dataclasses import dataclass
 
 from quiver.clock import Clock
 from quiver.config import HARD_LIMITS, Config
-from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary
+from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary, remove
+from quiver.engine.ages import open_ages
 from quiver.engine.budget import budget_of
+from quiver.engine.census import measure_aside
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.fold import fold_at_opening
 from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
+from quiver.engine.reserve import RESERVE_NAME, Reserve, reserve_bytes
 from quiver.engine.sealed import seal, try_reclaim, write_sealed
 from quiver.engine.stored import check_readable
 from quiver.errors import CapacityError, DamagedEntry, InputError
@@ -82,6 +85,7 @@ def open_core(
             with core.lock:
                 _replay(core, watch)
                 fold_at_opening(core)
+                _open_retention(core)
         except BaseException:
             core.acks.close()
             if hasattr(core, "log"):  # Its replay was over.
@@ -98,6 +102,17 @@ def lock_core(disk: Disk, number: int, *, create: bool) -> Lock:
     check_place(disk, create=create)
     disk.make_dir(core_folder(number))
     return disk.lock(f"{core_folder(number)}/LOCK")
+
+
+def _open_retention(core: Core) -> None:
+    """Find out what is on the disk, how old it is, and take room in advance."""
+    core.ages = open_ages(core)
+    if core.config.retention.size_cap:
+        core.reserve = Reserve(core.disk, core.folder, reserve_bytes(core.config))
+        core.reserve.fill()
+    else:
+        remove(core.disk, core.path(RESERVE_NAME))
+    measure_aside(core)
 
 
 def check_place(disk: Disk, *, create: bool) -> None:

@@ -135,7 +135,7 @@ def write_sealed(core: Core) -> None:
     try:
         with core.whole():
             with core.unlocked():
-                info = _write(core, sealed)
+                info = _write_with_reserve(core, sealed)
             # A sync that failed meanwhile may have been told to somebody else.
             core.check()
             _register(core, sealed, info)
@@ -157,6 +157,18 @@ def try_reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
     except QuiverError:
         core.metrics.add("quiver.wal.reclaim_failures")
         core.check()
+
+
+def _write_with_reserve(core: Core, sealed: Sealed) -> SegmentInfo | None:
+    """Write the file, without the lock, on a full disk in the room that is kept for it."""
+    try:
+        return _write(core, sealed)
+    except CapacityError:
+        with core.lock:
+            core.check()
+            if core.reserve is None or not core.reserve.release():
+                raise
+        return _write(core, sealed)
 
 
 def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:

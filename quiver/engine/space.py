@@ -1,4 +1,4 @@
-"""Carry out what retention decides: evict, drop, finalize early, refuse.
+"""Carry out what retention decides: expire, evict, finalize early, drop, refuse.
 
 Deletion has one order: outcomes durable, with the floor below which no sequence is used again,
 then unlink, then the folder synced, then forget. A crash anywhere between only repeats work.
@@ -7,70 +7,190 @@ then unlink, then the folder synced, then forget. A crash anywhere between only 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 
-from quiver.acks import DROPPED_SIZE, Dropped, Floor
+from quiver.acks import DROPPED_AGE, DROPPED_SIZE, Dropped, Floor
 from quiver.disk import remove
+from quiver.engine.ages import expired_segments
+from quiver.engine.census import usage, used_bytes
 from quiver.engine.core import Core
 from quiver.engine.outcomes import append
 from quiver.errors import CapacityError, QuiverError
-from quiver.retention import Drop, Evict, FinalizeEarly, Throttle, decide
+from quiver.retention import Action, Drop, DropOpen, Evict, Expire, FinalizeEarly, Throttle, decide
 from quiver.wal import Apart
 
 __all__ = [
     "delete_segments",
-    "evict",
+    "keep_house",
     "make_room",
+    "raise_floor",
     "reclaim",
     "sync_acks",
     "write_off_segment",
 ]
 
+_ROUNDS = 4
+"""How often room is made for one append: what is done lets others in, and so may need repeating."""
+_log = logging.getLogger("quiver.retention")
 
-def make_room(core: Core, incoming_bytes: int, *, finalize: Callable[[Core], object]) -> None:
+
+def make_room(
+    core: Core,
+    incoming_bytes: int,
+    *,
+    finalize: Callable[[Core], object],
+    drop_open: Callable[[Core], object],
+) -> None:
     """Make sure that ``incoming_bytes`` more stay below the size cap; CapacityError if they cannot.
 
-    Does nothing when the cap is far, so that an append pays a few additions only.
+    Does nothing when the cap is far, so that an append pays a few additions only. May let go of the
+    lock in between.
     """
-    cap = core.config.retention.size_cap
-    if not cap or _used_bytes(core) + incoming_bytes <= cap:
+    if not core.config.retention.size_cap:
         return
-    for action in decide(core.usage(), core.config.retention, incoming_bytes=incoming_bytes):
-        if isinstance(action, Evict):
-            delete_segments(core, [action.segment_seq])
-        elif isinstance(action, Drop):
-            _drop(core, action.segment_seq)
-        elif isinstance(action, FinalizeEarly):
+    _refuse_while_reserve_is_short(core)
+    for _ in range(_ROUNDS):
+        # Once in the log, and once in the segment that is written before the log is given back.
+        incoming = incoming_bytes + max(_beyond_reserve(core, incoming_bytes), 0)
+        used = used_bytes(core)
+        cap = core.budget.allowed(used, incoming)
+        if used + incoming <= cap:
+            _note_room(core)
+            return
+        core.log.squeeze()
+        found = usage(core, expired=expired_segments(core))
+        actions = decide(
+            found, core.config.retention, cap=cap, incoming_bytes=incoming, keep_headroom=False
+        )
+        if actions and isinstance(actions[0], Throttle):
+            break  # There is nothing to be done.
+        carry_out(core, actions, finalize=finalize, drop_open=drop_open)
+        core.check()
+        core.check_open()
+    _refuse(core, used + incoming, cap)
+
+
+def _beyond_reserve(core: Core, incoming_bytes: int) -> int:
+    """Say how much of what comes makes the next segment larger than what is kept for it."""
+    target = 0 if core.reserve is None else core.reserve.target_bytes
+    waiting = sum(part.payload_bytes for part in core.waiting)
+    return min(waiting + incoming_bytes - target, incoming_bytes)
+
+
+def _refuse_while_reserve_is_short(core: Core) -> None:
+    reserve = core.reserve
+    if reserve is not None and reserve.is_short:
+        _throttle(core)
+        raise CapacityError(
+            f"the disk is full: of {reserve.target_bytes:,} bytes that are kept for the next "
+            f"segment there is room for {reserve.held_bytes:,}",
+            hint="make room on the disk or let subscribers ack, and call maintain()",
+        )
+
+
+def _refuse(core: Core, needed_bytes: int, cap: int) -> None:
+    _throttle(core)
+    raise CapacityError(
+        f"the store is full: {max(needed_bytes - cap, 1):,} bytes above its cap of {cap:,}",
+        hint="let subscribers ack and call maintain(), or raise retention.size_cap",
+    )
+
+
+def _throttle(core: Core) -> None:
+    if not core.throttled:
+        core.throttled = True
+        core.metrics.add("quiver.retention.size_emergencies")
+        _log.warning("retention.throttled", extra={"core": core.number})
+
+
+def _note_room(core: Core) -> None:
+    if core.throttled:
+        core.throttled = False
+        _log.info("retention.resumed", extra={"core": core.number})
+
+
+def carry_out(
+    core: Core,
+    actions: Sequence[Action],
+    *,
+    finalize: Callable[[Core], object],
+    drop_open: Callable[[Core], object],
+) -> None:
+    """Do what was decided, but for the throttling."""
+    evicted = [a.segment_seq for a in actions if isinstance(a, Evict)]
+    for action in actions:
+        if isinstance(action, Expire):
+            _drop(core, action.segment_seq, DROPPED_AGE)
+        elif isinstance(action, Drop) and core.budget.may_drop:
+            _delete_finished(core, evicted)
+            evicted = []
+            _drop(core, action.segment_seq, DROPPED_SIZE)
+        elif isinstance(action, DropOpen) and core.budget.may_drop:
+            drop_open(core)
+        elif isinstance(action, FinalizeEarly) and any(p.bundle_count for p in core.waiting):
+            _delete_finished(core, evicted)
+            evicted = []
             finalize(core)
-        elif isinstance(action, Throttle):
-            core.metrics.add("quiver.wal.throttled_appends")
-            raise CapacityError(
-                f"the store is full: {action.needed_bytes:,} bytes above its cap of {cap:,}",
-                hint="let subscribers ack and call maintain(), or raise retention.size_cap",
-            )
+        else:
+            continue
+    _delete_finished(core, evicted)
 
 
-def _used_bytes(core: Core) -> int:
-    return core.log.live_bytes + core.acks.file_bytes + core.catalog.segment_bytes
+def keep_house(core: Core, *, wanted: bool = False) -> int:
+    """Delete what is too old, and what all subscribers have finished; give how many segments.
 
-
-def evict(core: Core) -> int:
-    """Delete every segment that all subscribers have finished; give how many."""
+    ``wanted``: others need the room, so what is finished is not kept for a while.
+    """
+    old = expired_segments(core)
     done = core.registry.finished_segments()
-    delete_segments(core, done)
-    core.metrics.add("quiver.retention.evicted_segments", len(done))
-    return len(done)
+    if not old and not done:
+        return 0
+    retention = core.config.retention
+    cap = core.budget.allowed(used_bytes(core), 0) if retention.size_cap else 0
+    actions = decide(usage(core, expired=old), retention, cap=cap, keep_headroom=not wanted)
+    before = len(core.catalog)
+    safe = [action for action in actions if isinstance(action, (Expire, Evict))]
+    carry_out(core, safe, finalize=_nothing, drop_open=_nothing)
+    return before - len(core.catalog)
 
 
-def _drop(core: Core, segment_seq: int) -> None:
+def _nothing(_: Core) -> None:
+    """Do without an act that is not among those asked for."""
+
+
+def _delete_finished(core: Core, segment_seqs: Sequence[int]) -> None:
+    """Delete segments that nobody needs; they may have gone while the lock was not held."""
+    there = [seq for seq in segment_seqs if seq in core.catalog]
+    delete_segments(core, there)
+    core.metrics.add("quiver.retention.evicted_segments", len(there))
+
+
+def _drop(core: Core, segment_seq: int, reason: int) -> None:
     """Delete a segment that subscribers still need, after writing down that they lost it."""
-    write_off_segment(core, segment_seq, DROPPED_SIZE)
-    core.metrics.add("quiver.segment.dropped")
+    if segment_seq not in core.catalog:
+        return
+    info = core.catalog.get(segment_seq)
+    lost = write_off_segment(core, segment_seq, reason)
+    by_age = reason == DROPPED_AGE
+    core.metrics.add("quiver.retention.expired_segments" if by_age else "quiver.segment.dropped")
+    _log.warning(
+        "retention.expired" if by_age else "retention.dropped",
+        extra={
+            "segment_seq": segment_seq,
+            "bundles": info.bundle_count,
+            "bytes": info.file_bytes,
+            "lost": lost,
+        },
+    )
     delete_segments(core, [segment_seq])
 
 
-def write_off_segment(core: Core, segment_seq: int, reason: int) -> None:
-    """Record every bundle of a segment that is still open as dropped, for every subscriber."""
+def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, int]:
+    """Record every bundle of a segment that is still open as dropped, for every subscriber.
+
+    Gives how many that were, by name of the subscriber.
+    """
     now = core.clock.wall_ns()
     ids = core.registry.ids
     records = [
@@ -79,16 +199,20 @@ def write_off_segment(core: Core, segment_seq: int, reason: int) -> None:
         for first, count in core.registry.progress(name).open_runs(segment_seq)
     ]
     append(core, records)
+    lost = {}
     for name in ids:
         count = core.registry.drop(name, segment_seq)
         core.metrics.add("quiver.subscriber.dropped_bundles", count, label=name)
+        if count:
+            lost[name] = count
+    return lost
 
 
 def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
     """Delete segments whose outcomes are all written, for good."""
     if not segment_seqs:
         return
-    _raise_floor(core)
+    raise_floor(core)
     sync_acks(core)
     for segment_seq in segment_seqs:
         core.readers.forget(segment_seq)
@@ -100,6 +224,7 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
     except QuiverError as error:
         core.fault = error
         raise
+    core.announce()  # An append may wait for the room.
 
 
 def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
@@ -110,11 +235,11 @@ def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
     """
     covered_end = core.log.locate(core.covered_end)
     if covered_end > core.log.truncated or core.config.wal.durability == "segment":
-        _raise_floor(core)
+        raise_floor(core)
     core.log.truncate(covered_end, apart=apart)
 
 
-def _raise_floor(core: Core) -> None:
+def raise_floor(core: Core) -> None:
     """Make durable below which numbers no segment and no bundle is ever again."""
     floor = Floor(core.next_segment_seq, core.covered_wal_seq + 1)
     if floor != core.floor:

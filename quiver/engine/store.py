@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
@@ -12,37 +11,20 @@ from quiver.config import Durability
 from quiver.engine import ingest, maintenance, sealed
 from quiver.engine.commit import GroupCommit, Ticket, settling
 from quiver.engine.core import Core, RecoveryReport
+from quiver.engine.info import StoreInfo, describe
+from quiver.engine.listeners import Listeners
 from quiver.engine.receipt import Receipt
+from quiver.engine.room import block_ns, take_in_time
 from quiver.engine.scribe import Scribe
 from quiver.engine.subscriber_desk import SubscriberDesk
 from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
-from quiver.errors import ClosedError, QuiverError
+from quiver.errors import CapacityError, ClosedError, QuiverError
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
 from quiver.units import parse_duration
 
-__all__ = ["Store", "StoreInfo"]
-
-
-@dataclass(frozen=True, slots=True)
-class StoreInfo:
-    """One line of state per station, in flow order; sizes in bytes."""
-
-    path: str
-    store_id: str
-    core: int
-    durability: str
-    next_wal_seq: int
-    wal_bytes: int
-    wal_files: int
-    open_bundles: int
-    open_bytes: int
-    segments: int
-    segment_bytes: int
-    next_segment_seq: int
-    subscribers: tuple[str, ...]
-    acks_bytes: int
+__all__ = ["Store"]
 
 
 class Store(SubscriberDesk):
@@ -73,25 +55,42 @@ class Store(SubscriberDesk):
     # append ------------------------------------------------------------------------------------
 
     @overload
-    def append(self, bundle: Mapping[str, Any], *, wait: Literal[True] = True) -> int: ...
+    def append(
+        self,
+        bundle: Mapping[str, Any],
+        *,
+        wait: Literal[True] = True,
+        timeout: float | str | None = None,
+    ) -> int: ...
     @overload
-    def append(self, bundle: Mapping[str, Any], *, wait: Literal[False]) -> Receipt: ...
+    def append(
+        self,
+        bundle: Mapping[str, Any],
+        *,
+        wait: Literal[False],
+        timeout: float | str | None = None,
+    ) -> Receipt: ...
 
-    def append(self, bundle: Mapping[str, Any], *, wait: bool = True) -> int | Receipt:
+    def append(
+        self, bundle: Mapping[str, Any], *, wait: bool = True, timeout: float | str | None = None
+    ) -> int | Receipt:
         """Take one bundle and give its wal_seq.
 
         ``bundle`` is a RecordBundle or a mapping from slot name to anything that speaks Arrow.
         When this returns the bundle survives what ``wal.durability`` promises: by default a power
         cut. With ``wait=False`` it returns a Receipt at once, to be waited on later, so that one
-        thread can have many bundles on their way. Raises InputError for a bundle that this store
-        cannot take and CapacityError when there is no room; nothing is written then.
+        thread can have many bundles on their way. ``timeout`` is how long to wait for room in a
+        full store, in seconds or as ``"10s"``; the option ``retention.block_timeout`` if it is not
+        given. Raises InputError for a bundle that this store cannot take and CapacityError when
+        there is no room in that time; nothing is written then.
         """
         self.check_usable()
         core = self._core
+        limit_ns = self.wait_for_room_ns(timeout)
         payloads = ingest.encode(core, bundle)
         with core.lock:
             self.check_usable()
-            taken = ingest.take(core, payloads)
+            taken = take_in_time(core, payloads, limit_ns, tick=self._tick_in_vain)
         wal_seq, wal = taken.wal_seq, core.config.wal
         if taken.has_sealed:
             self._write_sealed()
@@ -103,6 +102,22 @@ class Store(SubscriberDesk):
         elif ticket.place is not None and self._worker is not None:
             self._worker.flush_within(wal.flush_interval)
         return wal_seq if wait else Receipt(self, ticket)
+
+    def wait_for_room_ns(self, timeout: float | str | None) -> int:
+        """Give how long an append with this timeout waits for room in a full store."""
+        return block_ns(self._core, timeout)
+
+    def _tick_in_vain(self) -> None:
+        """Make room for an append that waits for it; the worker does, if there is one."""
+        self.check_usable()
+        if self._worker is None or self._worker.ended:
+            with contextlib.suppress(CapacityError):  # The disk is full: that is waited for.
+                maintenance.tick(self._core)
+
+    @property
+    def listeners(self) -> Listeners:
+        """Functions that are called at each change; the asyncio face wakes its tasks by them."""
+        return self._core.listeners
 
     # durable -----------------------------------------------------------------------------------
 
@@ -357,25 +372,8 @@ class Store(SubscriberDesk):
     def info(self) -> StoreInfo:
         """Describe the state of each station at this moment."""
         self.check_usable()
-        core = self._core
-        with core.lock:
-            waiting = core.waiting
-            return StoreInfo(
-                path=self.path,
-                store_id=core.manifest.store_id,
-                core=core.number,
-                durability=core.config.wal.durability,
-                next_wal_seq=core.next_wal_seq,
-                wal_bytes=core.log.live_bytes,
-                wal_files=core.log.file_count,
-                open_bundles=sum(part.bundle_count for part in waiting),
-                open_bytes=sum(part.payload_bytes for part in waiting),
-                segments=len(core.catalog),
-                segment_bytes=core.catalog.segment_bytes,
-                next_segment_seq=core.next_segment_seq,
-                subscribers=tuple(core.registry.names()),
-                acks_bytes=core.acks.file_bytes,
-            )
+        with self._core.lock:
+            return describe(self._core, self.path)
 
     def __enter__(self) -> Self:
         """Give the store itself."""

@@ -195,7 +195,7 @@ def _read_some(
 class Catalog:
     """The segments of one folder in order of their numbers. Not safe for several threads at once.
 
-    ``segment_bytes`` is the size of all their files together.
+    ``segment_bytes`` is the size of all their files together, ``allocated_bytes`` what they take.
     """
 
     def __init__(self) -> None:
@@ -203,6 +203,7 @@ class Catalog:
         self._infos: dict[int, SegmentInfo] = {}
         self._seqs: list[int] = []
         self.segment_bytes = 0
+        self.allocated_bytes = 0
 
     @classmethod
     def load(
@@ -235,6 +236,7 @@ class Catalog:
         self._infos[info.segment_seq] = info
         bisect.insort(self._seqs, info.segment_seq)
         self.segment_bytes += info.file_bytes
+        self.allocated_bytes += info.allocated_bytes
 
     def remove(self, segment_seq: int) -> SegmentInfo:
         """Forget a segment, and give what was known of it; InputError if there is none."""
@@ -242,6 +244,7 @@ class Catalog:
         del self._infos[segment_seq]
         del self._seqs[bisect.bisect_left(self._seqs, segment_seq)]
         self.segment_bytes -= info.file_bytes
+        self.allocated_bytes -= info.allocated_bytes
         return info
 
     def get(self, segment_seq: int) -> SegmentInfo:

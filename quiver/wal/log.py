@@ -51,6 +51,7 @@ ACTIVE_NAME = "quiver.wal"
 _ROTATED = re.compile(re.escape(ACTIVE_NAME) + r"\.([1-9][0-9]{0,18})")
 _MOVES_KEPT = 64
 """An open segment is never older than that; a place that is says too little, never too much."""
+_BLOCK: Final = 4096
 _HOLE_BYTES: Final = 1 << 20
 """Punched at once, at most: less than a millisecond's work, and 32 MiB in one are 12."""
 
@@ -116,6 +117,12 @@ def _activate(disk: Disk, folder: str, *, generation: int, end: int) -> Writer:
     return Writer(disk.open(path, writable=True), generation, end)
 
 
+def _hole_bytes(disk: Disk, folder: str) -> int:
+    """Count what of the active file takes no room on the disk."""
+    found = disk.stat(f"{folder}/{ACTIVE_NAME}")
+    return 0 if found is None else max(found.size - found.allocated, 0)
+
+
 class Log:
     """Append, sync, rotate, truncate. One thread at a time, but ``sync`` may run beside all."""
 
@@ -149,6 +156,8 @@ class Log:
         self._ends: deque[int] = deque()
         """Where some of the entries that were appended to it end: so far apart, or more."""
         self._can_punch = config.reclaim == "punch"
+        self._holes = _hole_bytes(disk, folder)
+        """What an earlier process gave back of the active file."""
         self._moved: dict[int, int] = {}
         """How far the entries of the last generations moved towards the start of the next one."""
 
@@ -218,6 +227,7 @@ class Log:
             raise
         self._rotated.append(RotatedFile(old.generation, old.end))
         self._first = self._reclaimed = end
+        self._holes = 0
         self._ends.clear()
         old.close()
 
@@ -245,9 +255,15 @@ class Log:
         if place.generation == self._writer.generation:
             self._reclaim_prefix(place.offset, apart)
 
-    def _reclaim_prefix(self, offset: int, apart: Apart) -> None:
+    def squeeze(self) -> None:
+        """Give back at once what segments hold of the active file, however little it is."""
+        if self._truncated.generation == self._writer.generation:
+            self._writer.check()
+            self._reclaim_prefix(self._truncated.offset, contextlib.nullcontext, least=_BLOCK)
+
+    def _reclaim_prefix(self, offset: int, apart: Apart, *, least: int | None = None) -> None:
         """Give the covered prefix of the active file back: punch it, or do without it."""
-        if offset - self._reclaimed < self._config.reclaim_size:
+        if offset - self._reclaimed < (least or self._config.reclaim_size):
             return
         if self._can_punch:
             self._punch(offset, apart)
@@ -303,6 +319,7 @@ class Log:
             raise
         self._truncated = Place(generation, HEADER_BYTES)
         self._first = self._reclaimed = HEADER_BYTES
+        self._holes = 0
         self._ends.clear()
         self._moved[old.generation] = offset - HEADER_BYTES
         self._moved.pop(old.generation - _MOVES_KEPT, None)
@@ -345,6 +362,12 @@ class Log:
         if self._truncated.generation == self._writer.generation:
             start = max(start, self._truncated.offset)
         return rotated + self._writer.end - start
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes that the log takes on the disk: with what segments hold and was not given back."""
+        rotated = sum(old.file_bytes for old in self._rotated)
+        return rotated + self._writer.end - max(self._reclaimed - self._first, self._holes)
 
     @property
     def file_count(self) -> int:

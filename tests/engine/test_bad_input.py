@@ -269,7 +269,7 @@ def test_a_full_store_refuses_appends_and_takes_them_when_subscribers_have_acked
         "segment": {"target_size": 4000},
         "limits": {"entry_bytes": 4000},
         "wal": {"max_size": 5000},
-        "retention": {"size_cap": 60_000},
+        "retention": {"size_cap": 150_000},
     }
     store = opener(config)
     subscriber = "reader"
@@ -293,7 +293,7 @@ def test_drop_oldest_makes_room_and_writes_down_what_it_dropped(opener) -> None:
         "segment": {"target_size": 4000},
         "limits": {"entry_bytes": 4000},
         "wal": {"max_size": 5000},
-        "retention": {"size_cap": 60_000, "size_cap_policy": "drop_oldest"},
+        "retention": {"size_cap": 150_000, "size_cap_policy": "drop_oldest"},
     }
     store = opener(config)
     store.subscribe("reader")

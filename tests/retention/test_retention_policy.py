@@ -8,13 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.config import RetentionConfig
-from quiver.retention import Drop, Evict, FinalizeEarly, SegmentUse, Throttle, Usage, decide
+from quiver.retention import (
+    Drop,
+    DropOpen,
+    Evict,
+    Expire,
+    FinalizeEarly,
+    SegmentUse,
+    Throttle,
+    Usage,
+    decide,
+)
 
 POLICIES = ["backpressure", "drop_oldest"]
 
 
-def config(cap, policy="backpressure"):
-    return RetentionConfig(size_cap=cap, size_cap_policy=policy)
+def config(cap, policy="backpressure", *, headroom=0):
+    return RetentionConfig(size_cap=cap, size_cap_policy=policy, steady_state_headroom=headroom)
 
 
 def used(*segments, wal=0, acks=0, quarantine=0):
@@ -99,37 +109,88 @@ def test_drop_oldest_takes_claimed_segments_last():
     assert decide(usage, config(5, "drop_oldest")) == [Drop(2), Drop(1), Drop(3)]
 
 
-def test_drop_oldest_throttles_when_there_is_nothing_left_to_drop():
-    actions = decide(used(open_segment(1), wal=30), config(25, "drop_oldest"))
-    assert actions == [Drop(1), FinalizeEarly(), Throttle(5)]
+def test_drop_oldest_drops_what_is_open_last_and_then_throttles():
+    usage = used(open_segment(1, claimed=True), wal=30)
+    assert decide(usage, config(30, "drop_oldest")) == [Drop(1)]
+    assert decide(usage, config(25, "drop_oldest")) == [Drop(1), DropOpen()]
+    usage = used(open_segment(1), wal=30, quarantine=40)
+    assert decide(usage, config(25, "drop_oldest")) == [Drop(1), DropOpen(), Throttle(15)]
 
 
-def test_headroom_lowers_the_cap_and_never_below_zero():
-    usage = used(open_segment(1), wal=5)
-    assert decide(usage, config(20), headroom_bytes=5) == []
-    assert decide(usage, config(20), headroom_bytes=6) == [FinalizeEarly(), Throttle(1)]
-    assert decide(usage, config(20), headroom_bytes=99) == [FinalizeEarly(), Throttle(15)]
-    assert decide(used(), config(20), headroom_bytes=99) == []
+def test_with_nothing_open_there_is_nothing_open_to_drop():
+    assert decide(used(quarantine=40), config(25, "drop_oldest")) == [Throttle(15)]
 
 
-@given(USAGES, CONFIGS, SIZES, SIZES)
-def test_nothing_unfinished_goes_under_backpressure(usage, knobs, incoming, headroom):
+def test_room_that_is_kept_for_the_next_segment_counts():
+    usage = Usage(wal_bytes=5, segments=(open_segment(1),), reserved_bytes=5)
+    assert decide(usage, config(20)) == []
+    assert decide(usage, config(19)) == [FinalizeEarly(), Throttle(1)]
+
+
+def test_segments_that_are_not_listed_count():
+    assert decide(Usage(pinned_bytes=30), config(20)) == [Throttle(10)]
+
+
+def test_headroom_keeps_the_newest_of_what_is_finished():
+    usage = used(*(done(seq) for seq in (1, 2, 3, 4)))
+    assert decide(usage, config(0, headroom=20)) == [Evict(1), Evict(2)]
+    assert decide(usage, config(0, headroom=29)) == [Evict(1), Evict(2)]
+    assert decide(usage, config(0, headroom=40)) == []
+
+
+def test_what_is_kept_in_the_headroom_goes_when_room_is_needed_or_others_want_it():
+    usage = used(*(done(seq) for seq in (1, 2)), open_segment(3))
+    assert decide(usage, config(40, headroom=20)) == []
+    assert decide(usage, config(25, headroom=20)) == [Evict(1, for_room=True)]
+    assert decide(usage, config(40, headroom=20), keep_headroom=False) == [Evict(1), Evict(2)]
+
+
+def test_a_share_of_the_cap_stands_for_the_cap():
+    usage = used(open_segment(1), open_segment(2))
+    assert decide(usage, config(100), cap=15) == [Throttle(5)]
+    assert decide(usage, config(10), cap=0) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_is_too_old_goes_first_whoever_needs_it(policy):
+    old = SegmentUse(2, 10, finished=False, claimed=True, expired=True)
+    usage = used(done(1), old, open_segment(3))
+    assert decide(usage, config(0, policy)) == [Expire(2), Evict(1)]
+    assert decide(usage, config(10, policy)) == [Expire(2), Evict(1)]
+
+
+def test_what_is_too_old_makes_room_before_anything_younger_is_dropped():
+    old = SegmentUse(5, 10, finished=False, expired=True)
+    usage = used(open_segment(1), old, open_segment(6))
+    assert decide(usage, config(20, "drop_oldest")) == [Expire(5)]
+    assert decide(usage, config(19, "drop_oldest")) == [Expire(5), Drop(1)]
+
+
+@given(USAGES, CONFIGS, SIZES)
+def test_nothing_unfinished_goes_under_backpressure(usage, knobs, incoming):
     knobs = dataclasses.replace(knobs, size_cap_policy="backpressure")
-    actions = decide(usage, knobs, incoming_bytes=incoming, headroom_bytes=headroom)
+    actions = decide(usage, knobs, incoming_bytes=incoming)
     finished = {segment.segment_seq for segment in usage.segments if segment.finished}
     assert {action.segment_seq for action in actions if isinstance(action, Evict)} == finished
-    assert not any(isinstance(action, Drop) for action in actions)
+    assert not any(isinstance(action, (Drop, DropOpen, Expire)) for action in actions)
 
 
 @given(USAGES, CONFIGS, SIZES, SIZES)
 def test_after_the_actions_it_fits_or_appends_wait(usage, knobs, incoming, headroom):
-    actions = decide(usage, knobs, incoming_bytes=incoming, headroom_bytes=headroom)
+    knobs = dataclasses.replace(knobs, steady_state_headroom=headroom)
+    actions = decide(usage, knobs, incoming_bytes=incoming)
     gone = {a.segment_seq for a in actions if isinstance(a, (Evict, Drop))}
     kept = tuple(s for s in usage.segments if s.segment_seq not in gone)
-    left = dataclasses.replace(usage, segments=kept).total_bytes + incoming
-    over = left - max(knobs.size_cap - headroom, 0)
+    after = dataclasses.replace(usage, segments=kept)
+    if DropOpen() in actions:
+        after = dataclasses.replace(after, wal_bytes=0)
+    over = after.total_bytes + incoming - knobs.size_cap
     waits = [action.needed_bytes for action in actions if isinstance(action, Throttle)]
     assert waits == ([over] if knobs.size_cap and over > 0 else [])
+    spared = [s for s in kept if s.finished]
+    assert sum(s.bytes for s in spared) <= headroom
+    if waits:
+        assert not spared
     if waits and knobs.size_cap_policy == "drop_oldest":
         assert kept == ()
     assert isinstance(actions[-1], Throttle) == bool(waits) if actions else not waits

@@ -1,0 +1,77 @@
+"""Room that is taken in advance, so that a full disk can be emptied.
+
+A store with a size cap has a file ``reserve`` in each core's folder, as large as a segment. When
+the disk refuses a segment or an outcome for lack of room the file is deleted and the act tried
+again. Appends are refused until it is there again; each tick makes it longer while there is room.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quiver.config import Config
+from quiver.disk import FILE_MODE, Disk, remove
+from quiver.errors import CapacityError
+
+__all__ = ["RESERVE_NAME", "Reserve", "reserve_bytes"]
+
+RESERVE_NAME: Final = "reserve"
+_PIECE: Final = bytes(1 << 20)
+_BLOCK: Final = 4096
+
+
+def reserve_bytes(config: Config) -> int:
+    """Give how much is kept: a segment of the target size, what its tables take, a few acks."""
+    target = config.segment.target_size
+    return -(-(target + target // 8 + 2 * _BLOCK) // _BLOCK) * _BLOCK
+
+
+class Reserve:
+    """The file of one core. Called with the core's lock held."""
+
+    def __init__(self, disk: Disk, folder: str, target_bytes: int) -> None:
+        """Take what is there; ``fill`` makes it whole."""
+        self.target_bytes = target_bytes
+        self._disk, self._folder = disk, folder
+        self._path = f"{folder}/{RESERVE_NAME}"
+        found = disk.stat(self._path)
+        # A file with holes, a copy for instance, has no room in it.
+        self.held_bytes = 0 if found is None else min(found.size, found.allocated)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is in use, or there was no room for all of it."""
+        return self.held_bytes < self.target_bytes
+
+    def fill(self) -> bool:
+        """Make it as long as it is to be, or as the disk lets it; whether it is whole."""
+        if not self.is_short:
+            return True
+        try:
+            self._grow()
+        except CapacityError:
+            return False
+        return True
+
+    def _grow(self) -> None:
+        if self.held_bytes == 0:
+            remove(self._disk, self._path)
+            file = self._disk.create(self._path, mode=FILE_MODE)
+        else:
+            file = self._disk.open(self._path, writable=True)
+        try:
+            while self.is_short:
+                piece = memoryview(_PIECE)[: self.target_bytes - self.held_bytes]
+                file.write(self.held_bytes, piece)
+                self.held_bytes += len(piece)
+            file.sync()
+        finally:
+            file.close()
+
+    def release(self) -> bool:
+        """Give the room to whoever needs it now; False if there was none."""
+        if not self.held_bytes:
+            return False
+        self._disk.unlink(self._path)
+        self.held_bytes = 0
+        return True

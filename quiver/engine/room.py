@@ -1,0 +1,49 @@
+"""Take a bundle as soon as there is room for it, or refuse it when the time is over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from quiver.engine.core import Core
+from quiver.engine.ingest import Taken, take
+from quiver.errors import CapacityError
+from quiver.payload import Payload
+from quiver.units import MILLISECOND, SECOND, parse_duration
+
+__all__ = ["block_ns", "take_in_time"]
+
+_LOOK_AGAIN_NS: Final = 250 * MILLISECOND
+"""Room on the disk may come from others, who tell nobody."""
+
+
+def block_ns(core: Core, timeout: float | str | None) -> int:
+    """Give how long an append waits for room: what the caller says, else what the options say."""
+    if timeout is None:
+        return core.config.retention.block_timeout
+    return parse_duration(timeout, key="timeout")
+
+
+def take_in_time(
+    core: Core, payloads: tuple[Payload, ...], timeout_ns: int, *, tick: Callable[[], object]
+) -> Taken:
+    """Take a bundle; with the lock held, which is let go of while this waits.
+
+    ``tick`` is called before each look, since nobody else may make room; it also raises what makes
+    waiting useless. Raises CapacityError if there is no room in time, and nothing is written then.
+    """
+    limit_ns: int | None = None
+    while True:
+        try:
+            return take(core, payloads)
+        except CapacityError:
+            now = core.clock.monotonic_ns()
+            if limit_ns is None:
+                core.metrics.add("quiver.wal.throttled_appends")
+                limit_ns = now + timeout_ns
+            # A thread that is in the middle of writing a segment would wait for itself.
+            if now >= limit_ns or core.writer == threading.get_ident():
+                raise
+        core.changed.wait(min(limit_ns - now, _LOOK_AGAIN_NS) / SECOND)
+        tick()

@@ -211,13 +211,13 @@ class Config:
         if 0 < self.retention.size_cap < self.size_cap_min:
             raise ConfigError(
                 f"retention.size_cap ({self.retention.size_cap}) is below {self.size_cap_min}",
-                hint="it must hold wal.max_size, two segments of segment.target_size and 64 KiB",
+                hint="it must hold wal.max_size, two segments of segment.target_size and 128 KiB",
             )
 
     @property
     def size_cap_min(self) -> int:
         """The least cap that one core can work with, in bytes."""
-        return self.wal.max_size + 2 * self.segment.target_size + (64 << 10)
+        return self.wal.max_size + 2 * self.segment.target_size + (128 << 10)
 
     @classmethod
     def of(cls, value: Config | Mapping[str, Any] | None) -> Config:

@@ -182,6 +182,6 @@ def check_share(disk: Disk, number: int, config: Config) -> None:
         raise ConfigError(
             f"retention.size_cap ({cap}) divided by {count} cores is {cap // count} each, "
             f"below {least}",
-            hint="each core needs room for wal.max_size, two of segment.target_size and 64 KiB: "
+            hint="each core needs room for wal.max_size, two of segment.target_size and 128 KiB: "
             f"raise size_cap to {least * count}, lower these, or open fewer cores",
         )

@@ -144,7 +144,7 @@ def append(core: Core, records: Sequence[Record]) -> None:
     try:
         core.acks.append(records)
     except CapacityError:
-        if core.reserve is None or not core.reserve.release():
+        if core.reserve is None or not core.reserve.lend_to_acks():
             raise
         core.acks.append(records)
     core.acks_unsynced = True

@@ -1,8 +1,9 @@
 """Room that is taken in advance, so that a full disk can be emptied.
 
-A store with a size cap has a file ``reserve`` in each core's folder, as large as a segment. When
-the disk refuses a segment or an outcome for lack of room the file is deleted and the act tried
-again. Appends are refused until it is there again; each tick makes it longer while there is room.
+A store with a size cap has a file ``reserve`` in each core's folder, as large as a segment and some
+acks. When the disk refuses a segment or an outcome for lack of room the file gives up that part and
+the act is tried again. Appends are refused until it is whole; each tick makes it longer while there
+is room.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ __all__ = ["RESERVE_NAME", "Reserve", "reserve_bytes"]
 RESERVE_NAME: Final = "reserve"
 _PIECE: Final = bytes(1 << 20)
 _BLOCK: Final = 4096
+_ACKS_BYTES: Final = 8 * _BLOCK
+"""What a segment never takes."""
+_LENT_BYTES: Final = 2 * _BLOCK
+"""What an outcome takes at once."""
 
 
 def reserve_bytes(config: Config) -> int:
     """Give how much is kept: a segment of the target size, what its tables take, a few acks."""
     target = config.segment.target_size
-    return -(-(target + target // 8 + 2 * _BLOCK) // _BLOCK) * _BLOCK
+    return -(-(target + target // 8 + 2 * _BLOCK) // _BLOCK) * _BLOCK + _ACKS_BYTES
 
 
 class Reserve:
@@ -68,10 +73,21 @@ class Reserve:
         finally:
             file.close()
 
-    def release(self) -> bool:
-        """Give the room to whoever needs it now; False if there was none."""
-        if not self.held_bytes:
+    def lend_to_segment(self) -> bool:
+        """Give the room of a segment to the disk; False if there is none left."""
+        return self._cut(_ACKS_BYTES)
+
+    def lend_to_acks(self) -> bool:
+        """Give the room of a few outcomes to the disk; False if there is none left."""
+        return self._cut(max(self.held_bytes - _LENT_BYTES, 0))
+
+    def _cut(self, size: int) -> bool:
+        if self.held_bytes <= size:
             return False
-        self._disk.unlink(self._path)
-        self.held_bytes = 0
+        file = self._disk.open(self._path, writable=True)
+        try:
+            file.truncate(size)
+        finally:
+            file.close()
+        self.held_bytes = size
         return True

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from quiver.engine import ingest
 from quiver.engine.core import Core
-from quiver.engine.ingest import Taken, take
 from quiver.errors import CapacityError
 from quiver.payload import Payload
 from quiver.units import MILLISECOND, SECOND, parse_duration
@@ -27,7 +27,7 @@ def block_ns(core: Core, timeout: float | str | None) -> int:
 
 def take_in_time(
     core: Core, payloads: tuple[Payload, ...], timeout_ns: int, *, tick: Callable[[], object]
-) -> Taken:
+) -> ingest.Taken:
     """Take a bundle; with the lock held, which is let go of while this waits.
 
     ``tick`` is called before each look, since nobody else may make room; it also raises what makes
@@ -36,7 +36,7 @@ def take_in_time(
     limit_ns: int | None = None
     while True:
         try:
-            return take(core, payloads)
+            return ingest.take(core, payloads)
         except CapacityError:
             now = core.clock.monotonic_ns()
             if limit_ns is None:

@@ -166,7 +166,7 @@ def _write_with_reserve(core: Core, sealed: Sealed) -> SegmentInfo | None:
     except CapacityError:
         with core.lock:
             core.check()
-            if core.reserve is None or not core.reserve.release():
+            if core.reserve is None or not core.reserve.lend_to_segment():
                 raise
         return _write(core, sealed)
 

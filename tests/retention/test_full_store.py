@@ -172,7 +172,7 @@ def test_what_is_open_is_dropped_when_nothing_else_is_left(caplog) -> None:
     for number in range(10, 15):
         store.append(bundle(number))
     disk.make_dir("core_0/quarantine")
-    waste(disk, "core_0/quarantine/x", CAP - 60_000)
+    waste(disk, "core_0/quarantine/x", CAP - 92_000)
     store.maintain()
     for number in range(15, 100):
         store.append(bundle(number))

@@ -9,6 +9,7 @@ from pathlib import Path
 import fuzz_acks
 import fuzz_ipc
 import fuzz_ledger
+import fuzz_retention
 import fuzz_segment
 import fuzz_upstream
 import fuzz_wal
@@ -131,6 +132,19 @@ def ledger_seeds() -> dict[str, bytes]:
     }
 
 
+def retention_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "retention" / "ages").read_bytes()
+    repair = bytes([fuzz_retention.REPAIR])
+    return {
+        "golden": b"\0" + golden,
+        "golden-repaired": repair + golden,
+        "damaged": b"\0" + golden[:40] + b"\xff" * 8 + golden[48:],
+        "future": repair + golden[:16] + b"\xff" * 7 + b"\x7f" + golden[24:],
+        "newer": repair + golden[:8] + b"\2" + golden[9:],
+        "torn": b"\0" + golden[:-3],
+    }
+
+
 def upstream_seeds() -> dict[str, bytes]:
     folder = GOLDEN / "upstream"
     log = (folder / "wal" / "quiver.wal").read_bytes()
@@ -156,6 +170,7 @@ SEEDS = {
     "acks": acks_seeds,
     "ipc": ipc_seeds,
     "ledger": ledger_seeds,
+    "retention": retention_seeds,
     "segment": segment_seeds,
     "upstream": upstream_seeds,
 }

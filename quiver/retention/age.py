@@ -42,6 +42,7 @@ _STEP_NS: Final = 60 * SECOND
 _FIRST_WALL_NS: Final = 1_577_836_800 * SECOND
 """2020-01-01: no store is older, so a clock that says less is wrong."""
 _LEAST_NS: Final = -(1 << 62)
+_MOST_NS: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class Ages:
 
     def now(self, monotonic_ns: int) -> int:
         """Give the time of the store clock."""
-        return self._began_ns + monotonic_ns - self._began_mono
+        return min(self._began_ns + monotonic_ns - self._began_mono, _MOST_NS)
 
     def observe(self, wall_ns: int, monotonic_ns: int) -> None:
         """Look at both clocks, as each tick does: one may have been stepped."""

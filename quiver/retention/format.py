@@ -23,6 +23,7 @@ __all__ = [
     "AGES_VERSION",
     "MARKS_MAX",
     "MARK_LAYOUT",
+    "TIME_NS_MAX",
     "decode_ages",
     "encode_ages",
 ]
@@ -33,13 +34,16 @@ AGES_LAYOUT: Final = struct.Struct("<8sHHIqq")
 MARK_LAYOUT: Final = struct.Struct("<Qq")
 _CRC: Final = struct.Struct("<I")
 MARKS_MAX: Final = 4096
+TIME_NS_MAX: Final = 1 << 62
+"""More than a century either way, with room for as much again."""
 AGES_BYTES_MAX: Final = AGES_LAYOUT.size + MARKS_MAX * MARK_LAYOUT.size + _CRC.size
 
 
 def encode_ages(saved: Saved) -> bytes:
     """Encode it; raises InputError if a reader would refuse the result."""
-    if len(saved.marks) > MARKS_MAX or not _ascending(saved.marks):
-        raise InputError("the marks are too many, or not in order")
+    fault = _fault(saved)
+    if fault:
+        raise InputError(f"the ages make no sense: {fault}")
     try:
         head = AGES_LAYOUT.pack(
             AGES_MAGIC, AGES_VERSION, 0, len(saved.marks), saved.store_ns, saved.wall_ns
@@ -70,12 +74,25 @@ def decode_ages(data: bytes) -> Saved:
         raise VersionError(f"ages of version {version}; this program knows {AGES_VERSION}")
     if count > MARKS_MAX or len(body) != AGES_LAYOUT.size + count * MARK_LAYOUT.size:
         raise DamagedEntry("the ages have another number of marks", expected=count)
-    marks = tuple(Mark(*m) for m in MARK_LAYOUT.iter_unpack(body[AGES_LAYOUT.size :]))
-    if not _ascending(marks):
-        raise DamagedEntry("the marks are not in order")
-    return Saved(store_ns, wall_ns, marks)
+    saved = Saved(
+        store_ns,
+        wall_ns,
+        tuple(Mark(*m) for m in MARK_LAYOUT.iter_unpack(body[AGES_LAYOUT.size :])),
+    )
+    fault = _fault(saved)
+    if fault:
+        raise DamagedEntry(f"the ages make no sense: {fault}")
+    return saved
 
 
-def _ascending(marks: tuple[Mark, ...]) -> bool:
+def _fault(saved: Saved) -> str:
+    """Say what no writer would have written."""
+    marks = saved.marks
+    if len(marks) > MARKS_MAX:
+        return f"there are {len(marks)} marks"
+    if any(abs(ns) > TIME_NS_MAX for ns in (saved.store_ns, *(mark.at_ns for mark in marks))):
+        return "a time is out of range"
     pairs = itertools.pairwise(marks)
-    return all(a.segment_seq <= b.segment_seq and a.at_ns <= b.at_ns for a, b in pairs)
+    if any(a.segment_seq > b.segment_seq or a.at_ns > b.at_ns for a, b in pairs):
+        return "the marks are not in order"
+    return ""

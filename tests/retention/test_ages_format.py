@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from crc32c import crc32c
 from hypothesis import given
@@ -18,13 +20,14 @@ from quiver.retention.format import (
 )
 
 I64 = st.integers(-(1 << 63), (1 << 63) - 1)
-MARKS = st.lists(st.tuples(st.integers(0, (1 << 64) - 1), I64), max_size=20).map(
+TIMES = st.integers(-(1 << 62), 1 << 62)
+MARKS = st.lists(st.tuples(st.integers(0, (1 << 64) - 1), TIMES), max_size=20).map(
     lambda pairs: tuple(
         Mark(*pair)
         for pair in zip(sorted(a for a, _ in pairs), sorted(b for _, b in pairs), strict=True)
     )
 )
-SAVED = st.builds(Saved, I64, I64, MARKS)
+SAVED = st.builds(Saved, TIMES, I64, MARKS)
 GOLDEN = bytes.fromhex(
     "51554956455200470100000001000000"
     "0500000000000000060000000000000007000000000000000800000000000000"
@@ -33,6 +36,14 @@ GOLDEN = bytes.fromhex(
 
 def sealed(body: bytes) -> bytes:
     return body + crc32c(body).to_bytes(4, "little")
+
+
+def test_the_golden_file_reads_as_it_was_written():
+    data = (Path(__file__).parents[1] / "golden/v1/retention/ages").read_bytes()
+    marks = Mark(0, -5), Mark(3, 3_600_000_000_000), Mark(1 << 40, 7_100_000_000_000)
+    saved = Saved(7_200_000_000_000, 1_700_000_000_000_000_000, marks)
+    assert decode_ages(data) == saved
+    assert encode_ages(saved) == data
 
 
 def test_golden_bytes():
@@ -94,7 +105,12 @@ def test_marks_out_of_order_are_refused(marks):
 
 
 def test_what_does_not_fit_is_refused():
+    with pytest.raises(InputError, match="out of range"):
+        encode_ages(Saved((1 << 62) + 1, 0))
     with pytest.raises(InputError):
-        encode_ages(Saved(1 << 63, 0))
+        encode_ages(Saved(0, 1 << 63))
+    body = GOLDEN[:16] + b"\xff" * 7 + b"\x7f" + GOLDEN[24:]
+    with pytest.raises(DamageError, match="out of range"):
+        decode_ages(sealed(body))
     with pytest.raises(InputError):
         encode_ages(Saved(0, 0, tuple(Mark(n, n) for n in range(MARKS_MAX + 1))))

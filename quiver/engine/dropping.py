@@ -15,7 +15,7 @@ from quiver.engine.outcomes import append
 from quiver.engine.sealed import seal, try_reclaim, wait_for_writer
 from quiver.engine.space import sync_acks
 
-__all__ = ["drop_open"]
+__all__ = ["drop_open", "write_off_open"]
 
 _log = logging.getLogger("quiver.retention")
 
@@ -31,11 +31,11 @@ def drop_open(core: Core) -> None:
             seal(core)
         if core.sealed is None:
             return
-        _write_off(core)
+        write_off_open(core)
     try_reclaim(core)
 
 
-def _write_off(core: Core) -> None:
+def write_off_open(core: Core) -> None:
     """Make it durable that what is sealed is lost, and forget it."""
     sealed = core.sealed
     if sealed is None:

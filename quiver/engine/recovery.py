@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from quiver.clock import Clock
 from quiver.config import HARD_LIMITS, Config
 from quiver.disk import TEMPORARY, Disk, Lock, copy_file, is_temporary, remove
-from quiver.engine.ages import open_ages
+from quiver.engine.ages import AGES_NAME, open_ages
 from quiver.engine.budget import budget_of
 from quiver.engine.census import measure_aside
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
@@ -83,6 +83,7 @@ def open_core(
         core.budget = budget_of(disk, number, config, store_id=manifest.store_id)
         try:
             with core.lock:
+                _find_reserve(core)
                 _replay(core, watch)
                 fold_at_opening(core)
                 _open_retention(core)
@@ -104,14 +105,20 @@ def lock_core(disk: Disk, number: int, *, create: bool) -> Lock:
     return disk.lock(f"{core_folder(number)}/LOCK")
 
 
-def _open_retention(core: Core) -> None:
-    """Find out what is on the disk, how old it is, and take room in advance."""
-    core.ages = open_ages(core)
+def _find_reserve(core: Core) -> None:
+    """Find the room that was kept for a full disk: the replay may need it."""
+    remove(core.disk, core.path(AGES_NAME + TEMPORARY))
     if core.config.retention.size_cap:
         core.reserve = Reserve(core.disk, core.folder, reserve_bytes(core.config))
-        core.reserve.fill()
     else:
         remove(core.disk, core.path(RESERVE_NAME))
+
+
+def _open_retention(core: Core) -> None:
+    """Find out what is on the disk and how old it is, and take room in advance."""
+    core.ages = open_ages(core)
+    if core.reserve is not None and core.finalize_failure is None:
+        core.reserve.fill()
     measure_aside(core)
 
 

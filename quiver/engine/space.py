@@ -163,7 +163,8 @@ def _delete_finished(core: Core, segment_seqs: Sequence[int]) -> None:
     """Delete segments that nobody needs; they may have gone while the lock was not held."""
     there = [seq for seq in segment_seqs if seq in core.catalog]
     delete_segments(core, there)
-    core.metrics.add("quiver.retention.evicted_segments", len(there))
+    if there:
+        core.metrics.add("quiver.retention.evicted_segments", len(there))
 
 
 def _drop(core: Core, segment_seq: int, reason: int) -> None:
@@ -202,8 +203,8 @@ def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, in
     lost = {}
     for name in ids:
         count = core.registry.drop(name, segment_seq)
-        core.metrics.add("quiver.subscriber.dropped_bundles", count, label=name)
         if count:
+            core.metrics.add("quiver.subscriber.dropped_bundles", count, label=name)
             lost[name] = count
     return lost
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from quiver.config import Config
+from quiver.testing.lossy import LOSSY, LOSSY_CONFIGS
 from quiver.testing.lots import MOMENTS, at_moment, by_lot
 from quiver.testing.rehearsal import Rehearsal
 from quiver.testing.subject import Stage
@@ -343,8 +344,10 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "runs and dead letters": runs_and_dead_letters,
     "beside the writer": beside_the_writer,
     "taken back": taken_back,
+    **LOSSY,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **LOSSY_CONFIGS,
     "taken back": {**TINY, "acks": {"max_size": 100_000}},
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
     "fill segments": {**TINY, "segment": {"target_size": 1500}},

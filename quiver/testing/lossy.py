@@ -1,0 +1,165 @@
+"""Lives of a store that may lose what nobody took: too much of it, or too old.
+
+What is about to be lost is marked first, as what a subscriber may have no more; once its outcomes
+are synced no subscriber gets it, whatever happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from unittest import mock
+
+from quiver.engine import dropping, space
+from quiver.engine.core import Core
+from quiver.segment import SegmentReader
+from quiver.testing.rehearsal import Rehearsal
+
+__all__ = ["LOSSY", "LOSSY_CONFIGS"]
+
+_TIGHT: Final[Mapping[str, Any]] = {
+    "wal": {"rotate_size": 3000, "reclaim_size": 1, "max_size": 8000},
+    "acks": {"max_size": 320},
+    "limits": {"entry_bytes": 4000},
+    "segment": {"target_size": 2000},
+}
+_CAP: Final = 150_000
+
+
+@contextmanager
+def _losing(life: Rehearsal) -> Iterator[None]:
+    """Let the store lose what it likes inside, and mark it before."""
+    of_segment, of_open = space.write_off_segment, dropping.write_off_open
+
+    def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, int]:
+        with SegmentReader.open(core.disk, core.catalog.get(segment_seq).path) as reader:
+            numbers = [reader.bundle_entry(n).wal_seq or 0 for n in range(reader.bundle_count)]
+        _mark(life, numbers)
+        return of_segment(core, segment_seq, reason)
+
+    def write_off_open(core: Core) -> None:
+        sealed = core.sealed
+        _mark(life, [] if sealed is None else [b.wal_seq for b in sealed.content.bundles])
+        of_open(core)
+
+    with (
+        mock.patch.object(space, "write_off_segment", write_off_segment),
+        mock.patch.object(dropping, "write_off_open", write_off_open),
+    ):
+        yield
+
+
+def _mark(life: Rehearsal, numbers: list[int]) -> None:
+    names = life.store.info().subscribers
+    for name in names:
+        for number in numbers:
+            life.stage.mark("acked", subscriber=name, number=number)
+        life.unsettled.setdefault(name, []).extend(numbers)
+    if numbers and not names:
+        life.stage.mark("skipped", first=min(numbers), end=max(numbers) + 1)
+
+
+def drop_the_oldest(life: Rehearsal) -> None:
+    """Fill a small store again and again; one subscriber takes some, the other nothing."""
+    life.register("a", "b")
+    with _losing(life):
+        for _ in range(9):
+            life.survive(lambda: life.append(3))
+            life.survive(lambda: life.take("a", 2))
+        life.survive(life.maintain)
+        life.crash()
+        life.open()
+        for _ in range(2):
+            life.survive(lambda: life.append(3))
+        life.survive(life.finalize)
+        life.survive(lambda: life.take("b", 4))
+        life.survive(life.maintain)
+
+
+def drop_without_subscribers(life: Rehearsal) -> None:
+    """Keep the newest of what nobody asked for yet."""
+    with _losing(life):
+        for _ in range(9):
+            life.survive(lambda: life.append(3))
+        life.survive(life.maintain)
+        life.survive(lambda: life.take("late", 3))
+        life.survive(life.maintain)
+
+
+def drop_what_is_open(life: Rehearsal) -> None:
+    """Lose what is in no segment yet, since something else takes the room."""
+    life.register("a")
+    life.append(2)
+    life.survive(life.maintain)
+    core = life.store._core
+    with _losing(life):
+        core.quarantine_bytes = _CAP
+        life.survive(lambda: life.append(1))
+        life.sent = life.store.info().next_wal_seq
+        life.store._core.quarantine_bytes = 0
+        life.survive(lambda: life.append(2))
+        life.survive(life.finalize)
+        life.survive(lambda: life.take("a", 1))
+        life.survive(life.maintain)
+        life.survive(lambda: life.append(1))
+
+
+def grow_too_old(life: Rehearsal) -> None:
+    """Let segments grow too old, some of them half taken, over restarts and a stepped clock."""
+    life.register("a", "b")
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: life.append(2),
+        life.finalize,
+        lambda: life.take("a", 1),
+    )
+    with _losing(life):
+        for _ in range(4):
+            for step in steps:
+                life.survive(step)
+            life.clock.step("20m")
+            life.survive(life.maintain)
+        life.crash()
+        life.clock.step("25m")
+        life.open()
+        life.clock.jump_to(life.clock.wall_ns() + 10**18)
+        life.survive(life.maintain)
+        life.survive(lambda: life.append(2))
+        life.survive(lambda: life.take("b", 1))
+        for _ in range(3):
+            life.clock.step("20m")
+            life.survive(life.maintain)
+
+
+def keep_some(life: Rehearsal) -> None:
+    """Keep a little of what everybody has, and give it up when there is no room."""
+    life.register("a")
+    with _losing(life):
+        for _ in range(7):
+            life.survive(lambda: life.append(3))
+            life.survive(life.finalize)
+            life.survive(lambda: life.take("a"))
+            life.survive(life.maintain)
+        for _ in range(4):
+            life.survive(lambda: life.append(3))
+        life.survive(life.maintain)
+
+
+def _config(**retention: object) -> Mapping[str, Any]:
+    return {**_TIGHT, "retention": retention}
+
+
+LOSSY: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
+    "drop the oldest": drop_the_oldest,
+    "drop without subscribers": drop_without_subscribers,
+    "drop what is open": drop_what_is_open,
+    "grow too old": grow_too_old,
+    "keep some": keep_some,
+}
+LOSSY_CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "drop the oldest": _config(size_cap=_CAP, size_cap_policy="drop_oldest"),
+    "drop without subscribers": _config(size_cap=_CAP, size_cap_policy="drop_oldest"),
+    "drop what is open": _config(size_cap=_CAP, size_cap_policy="drop_oldest"),
+    "grow too old": _config(max_retain_after_ingestion_hours=1),
+    "keep some": _config(size_cap=_CAP, steady_state_headroom=20_000),
+}

@@ -24,9 +24,11 @@ from quiver.cli.inspect import (
 )
 from quiver.cli.outcomes import inbox_faults, mark_faults
 from quiver.disk import Disk, Stat, is_temporary
+from quiver.engine.ages import AGES_NAME
 from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, covered_place
 from quiver.engine.migration import layout_of_log
+from quiver.engine.reserve import RESERVE_NAME
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError
 from quiver.ipc import decode_stream
 from quiver.manifest import MANIFEST_NAME, StoreManifest
@@ -95,7 +97,8 @@ def _audit_core(
     disk: Disk, core: int, manifest: StoreManifest | None, *, advance: Advance
 ) -> Iterator[Finding]:
     folder = core_folder(core)
-    yield from _strangers(disk, folder, {"LOCK", "dead_letters", *_STATIONS}, station="store")
+    known = {"LOCK", "dead_letters", AGES_NAME, RESERVE_NAME, *_STATIONS}
+    yield from _strangers(disk, folder, known, station="store")
     if manifest is not None and layout_of_log(disk, core, manifest) != manifest.layout_digest:
         yield Finding("note", "store", disk.locate(MANIFEST_NAME), _UNFINISHED)
     try:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from store_kit import SLOTS, abandon, bundle, numbers, on_memory
 
 import quiver
+from quiver.acks import Dropped
+from quiver.engine.core import RecoveryReport
+from quiver.engine.outcomes import open_outcomes
 from quiver.engine.reserve import reserve_bytes
-from quiver.testing import MemoryDisk
+from quiver.segment import parse_segment_name
+from quiver.testing import ManualClock, MemoryDisk
 from quiver.testing.acts import Write
 
 CAP = 200_000
@@ -160,6 +165,45 @@ def test_drop_oldest_counts_for_each_subscriber_what_it_lost(subscribers) -> Non
         lost = metrics["quiver.subscriber.dropped_bundles", name]
         assert numbers(store, name) == list(range(lost, 600))
     store.close()
+
+
+@pytest.mark.parametrize("by", ["size", "age"])
+def test_each_loss_is_durably_written_down_before_the_segment_goes(by: str) -> None:
+    disk, clock = MemoryDisk(), ManualClock()
+    limit = {"max_retain_after_ingestion_hours": 1}
+    config = knobs("drop_oldest") if by == "size" else {**KNOBS, "retention": limit}
+    store = quiver.open("memory", slots=SLOTS, disk=disk, clock=clock, worker=False, config=config)
+    core = store._core
+    ids = {}
+    for name in ("a", "b"):
+        store.subscribe(name)
+        ids[name] = core.registry.ids[name]
+    honest, told = disk.unlink, set()
+
+    def unlink(path: str) -> None:
+        if path.endswith(".qseg"):
+            assert not core.acks_unsynced
+            segment_seq = parse_segment_name(path.rsplit("/", 1)[-1])
+            _, _, replay = open_outcomes(
+                disk, "core_0", has_segments=True, report=RecoveryReport(), strict=True
+            )
+            lost = {
+                record.subscriber_id: record.bundle_count
+                for record in replay.records
+                if isinstance(record, Dropped) and record.segment_seq == segment_seq
+            }
+            count = core.catalog.get(segment_seq).bundle_count
+            assert lost == dict.fromkeys(ids.values(), count)
+            told.add(segment_seq)
+        honest(path)
+
+    with mock.patch.object(disk, "unlink", unlink):
+        for number in range(300):
+            store.append(bundle(number))
+            clock.step("1m")
+            if number % 10 == 0:
+                store.maintain()
+    assert len(told) > 2
 
 
 def test_what_is_open_is_dropped_when_nothing_else_is_left(caplog) -> None:

@@ -8,6 +8,7 @@ import acks_defects
 import consumer_defects
 import disk_defects
 import engine_defects
+import retention_defects
 import wal_defects
 from planting import Defect
 
@@ -18,6 +19,7 @@ ALL: Final[tuple[Defect, ...]] = (
     *disk_defects.DEFECTS,
     *acks_defects.DEFECTS,
     *consumer_defects.DEFECTS,
+    *retention_defects.DEFECTS,
     *engine_defects.DEFECTS,
 )
 HARMLESS: Final = tuple(defect for defect in ALL if defect.harmless)

@@ -1,6 +1,7 @@
 """An Arrow IPC file inside a larger buffer: chunk by chunk, as a table, whole or few columns of it.
 
-The other half of the door that ``ipc`` is: what comes out has passed Arrow's full validation.
+The other half of the door that ``ipc`` is: what comes out has passed Arrow's full validation, or
+as a table what comes to the same (``ipc_values``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from quiver.ipc import (
     out_of_memory,
 )
 from quiver.ipc_messages import file_blocks, file_footer
+from quiver.ipc_values import validate_table
 
 __all__ = ["ArrowFile"]
 
@@ -69,7 +71,7 @@ class ArrowFile:
         try:
             self._reader: Any = pa.ipc.open_file(buffer)
             self.schema: pa.Schema = self._reader.schema
-            if known is None or not self.schema.equals(known):
+            if validate and (known is None or not self.schema.equals(known)):
                 check_schema(self.schema, limits)
             self.chunk_count: int = self._reader.num_record_batches
         except InputError as error:
@@ -116,10 +118,10 @@ class ArrowFile:
                 table = self._decoding_reader().read_all()
             else:
                 table = self._reader.read_all().select(self._columns)
-            for column in table.columns:
+            for column in table.columns if self._check else ():  # To list chunks takes time.
                 self._check_buffers(column.chunks)
             if self._validate:
-                table.validate(full=True)
+                validate_table(table)
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:

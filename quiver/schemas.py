@@ -14,6 +14,7 @@ from pyarrow import types as kinds
 __all__ = [
     "change_children",
     "child_fields",
+    "equal_is_same",
     "is_extension",
     "same_schema",
     "same_type",
@@ -104,6 +105,22 @@ def same_schema(one: pa.Schema, other: pa.Schema) -> bool:
         same_type(ours, theirs, check_metadata=True)
         for ours, theirs in zip(one.types, other.types, strict=True)
     )
+
+
+_EXACT: Final = (
+    kinds.is_string,
+    kinds.is_large_string,
+    kinds.is_binary,
+    kinds.is_large_binary,
+    kinds.is_fixed_size_binary,
+    kinds.is_integer,
+    kinds.is_temporal,
+)
+
+
+def equal_is_same(kind: Kind) -> bool:
+    """Whether equal values of a type are known to have equal bits, and each equals itself."""
+    return any(is_exact(kind) for is_exact in _EXACT)
 
 
 def is_extension(field: Field) -> bool:

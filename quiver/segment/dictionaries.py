@@ -32,6 +32,7 @@ from quiver.schemas import (
     Kind,
     change_children,
     child_fields,
+    equal_is_same,
     is_extension,
     same_schema,
     same_type,
@@ -164,39 +165,28 @@ def restore(batch: pa.RecordBatch, declared: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=declared)
 
 
-_EXACT: Final = (
-    kinds.is_string,
-    kinds.is_large_string,
-    kinds.is_binary,
-    kinds.is_large_binary,
-    kinds.is_fixed_size_binary,
-    kinds.is_integer,
-    kinds.is_temporal,
-)
-"""Of these types equal values have equal bits."""
-
-
 def restore_table(table: pa.Table, declared: pa.Schema) -> pa.Table:
     """Give all chunks of a stream under the schema that was declared, as ``restore`` does for one.
 
     All of them have the same dictionaries, as in any Arrow file. The first column keeps its chunks,
     so that it shows where each ends; others are in one if their indices had to be copied.
     """
-    before = table.columns
-    columns = [
-        column if same_type(column.type, field.type) else _restored_column(column, field.type)
-        for column, field in zip(before, declared, strict=True)
-    ]
-    if columns and columns[0] is not before[0]:
-        columns[0] = _split(columns[0], list(map(len, before[0].chunks)))
-    return pa.Table.from_arrays(columns, schema=declared)
+    for place, field in enumerate(declared):
+        column = table.column(place)
+        if same_type(column.type, field.type):
+            continue
+        restored = _restored_column(column, field.type)
+        if place == 0:
+            restored = _split(restored, list(map(len, column.chunks)))
+        table = table.set_column(place, field, restored)  # A table made anew would be looked over.
+    return table
 
 
 def _restored_column(column: Column, kind: Kind) -> Column:
     join: Any = pa.chunked_array
     if not column.num_chunks or not kinds.is_dictionary(kind):
         return join([_rebuild(chunk, kind, _widened) for chunk in column.chunks], kind)
-    if any(is_exact(kind.value_type) for is_exact in _EXACT):
+    if equal_is_same(kind.value_type):
         return join([_widened(column.combine_chunks(), kind)], kind)
     # To whatever joins chunks, two NaNs are no reason to think that dictionaries are the same.
     indices = pa.concat_arrays([chunk.indices for chunk in column.chunks])
@@ -212,13 +202,18 @@ def _split(column: Column, lengths: list[int]) -> Column:
     return join(list(map(column.chunk(0).slice, starts, lengths)), column.type)
 
 
-def read_declared(data: bytes, stored: pa.Schema, limits: LimitsConfig) -> pa.Schema:
+def read_declared(
+    data: bytes, stored: pa.Schema, limits: LimitsConfig, *, validate: bool = True
+) -> pa.Schema:
     """Read a serialized schema that was declared for data stored under ``stored``.
 
-    Raises DamagedEntry unless it is the same schema but for indices that are wider.
+    Raises DamagedEntry unless it is the same schema but for indices that are wider; without
+    ``validate``, for what was found good before, only if it is no schema.
     """
     try:
         declared = pa.ipc.read_schema(pa.py_buffer(data))
+        if not validate:
+            return declared
         check_schema(declared, limits)
     except (InputError, *ARROW_FAULTS) as error:
         raise DamagedEntry(f"a declared schema cannot be read: {error}") from error
@@ -336,14 +331,7 @@ def _in_turn(arrays: Sequence[Column]) -> Leaf:
 def _widened(array: Column, kind: Kind) -> Column:
     if same_type(array.type, kind):
         return array
-    indices, wide = array.indices, kind.index_type
-    if len(indices) and not indices.offset:  # Half the time of a cast, which matters to a scan.
-        validity, data = indices.buffers()
-        narrow: Any = indices.type.to_pandas_dtype()
-        values = np.frombuffer(data, narrow, len(indices)).astype(wide.to_pandas_dtype())
-        indices = pa.Array.from_buffers(wide, len(indices), [validity, pa.py_buffer(values.data)])
-    else:
-        indices = indices.cast(wide, safe=False)
+    indices = array.indices.cast(kind.index_type, safe=False)  # Into Arrow's pool: it is warm.
     return _dictionary(indices, array.dictionary, kind)
 
 

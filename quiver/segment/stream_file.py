@@ -53,7 +53,9 @@ class StreamFile:
         self.schema: pa.Schema = self._file.schema
         self._declared: pa.Schema | None = None
         if entry.declared_schema is not None:
-            self.schema = read_declared(entry.declared_schema, self._file.schema, limits)
+            self.schema = read_declared(
+                entry.declared_schema, self._file.schema, limits, validate=validate
+            )
             self._declared = _select(self.schema, columns)
 
     def chunk(self, index: int) -> pa.RecordBatch:

@@ -51,6 +51,14 @@ def read(data: bytes) -> None:
         use(file.chunk(index))
 
 
+def read_whole(data: bytes) -> None:
+    """Decode all chunks of a file together, which is checked in other ways."""
+    table = ipc_file.ArrowFile(data, limits=LIMITS).table()
+    table.validate(full=True)
+    for batch in table.to_batches()[:CHUNKS_MAX]:
+        use(batch)
+
+
 def use(batch: pa.RecordBatch) -> None:
     ipc.encode_stream(batch)
     for column in batch.columns:
@@ -87,6 +95,16 @@ def test_mutants_are_refused_by_name_or_read_and_kill_nobody() -> None:
     assert not tally.raised, told(tally)
     assert tally.total >= COUNT
     # Both happen: what is changed is neither always found at once nor never found.
+    assert tally.refused > tally.total // 4
+    assert tally.passed > tally.total // 20
+
+
+@pytest.mark.timeout(3600)
+def test_mutants_of_files_that_are_read_whole_kill_nobody() -> None:
+    files = mutants(COUNT // 3, only=lambda name: name.endswith(".file"))
+    tally = run_in_children(files, read_whole, memory=MEMORY, seconds=SECONDS)
+    assert not tally.killed, told(tally)
+    assert not tally.raised, told(tally)
     assert tally.refused > tally.total // 4
     assert tally.passed > tally.total // 20
 

@@ -1,12 +1,15 @@
-"""Which messages of an Arrow file are plainly not compressed, seen for all of them at once.
+"""Which messages of an Arrow file are plainly not compressed, seen for most of them at once.
 
 A file of 1,000 small batches is read faster than its messages are followed one by one in Python.
-So each step that ``ipc_messages`` takes for one message is taken here for all, as arrays. The
-answer goes one way only: what is not plain is looked at there, and there it is refused.
+But a writer lays all of them out alike: the bytes that say where things are differ in none. So one
+is followed, each byte that decided is noted, and all messages that have the same bytes there would
+be followed in the same way. The answer goes one way only: what is not plain is looked at in
+``ipc_messages``, and there it is refused.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +21,17 @@ _BLOCK: Final = np.dtype(
     [("offset", "<i8"), ("metadata", "<i4"), ("padding", "<i4"), ("body", "<i8")]
 )
 _Mask = npt.NDArray[np.bool_]
-_Places = npt.NDArray[np.int64]
+_Numbers = npt.NDArray[np.int64]
+
+_U8: Final = struct.Struct("<B")
+_U16: Final = struct.Struct("<H")
+_I16: Final = struct.Struct("<h")
+_I32: Final = struct.Struct("<i")
+_U32: Final = struct.Struct("<I")
+_LENGTH: Final = np.dtype("<i8")
+
+_SHAPES_MAX: Final = 8
+"""How many messages are followed; one writer makes one shape, and a stream may have several."""
 
 _CONTINUATION: Final = -1
 _PREFIX_BYTES: Final = 8
@@ -38,68 +51,99 @@ def plain_messages(data: memoryview, table: memoryview) -> _Mask:
     block, and nothing in its metadata says that it is compressed. Only bytes of metadata are read.
     """
     blocks = np.frombuffer(table, _BLOCK)
+    found = np.zeros(len(blocks), bool)
     if not len(blocks):
-        return np.zeros(0, bool)
-    return _Walk(data, blocks).plain()
+        return found
+    whole = np.frombuffer(data, np.uint8)
+    offset, metadata, body = (
+        blocks[name].astype(np.int64) for name in ("offset", "metadata", "body")
+    )
+    left = np.flatnonzero(_in_place((offset, metadata, body), len(whole)))
+    for _ in range(_SHAPES_MAX):
+        if not len(left):
+            break
+        first = left[0]
+        shape = _Shape(data[offset[first] : offset[first] + metadata[first]])
+        alike = metadata[left] == metadata[first]
+        alike &= shape.fits(whole, offset[left], alike)
+        if shape.is_plain:
+            places = left[alike]
+            found[places] = shape.body_bytes(whole, offset[places]) == body[places]
+        alike[0] = True  # Whatever it is, it has been looked at.
+        left = left[~alike]
+    return found
 
 
-class _Walk:
-    """The metadata of all messages, followed in step; a message that fails once is out."""
+def _in_place(lengths: tuple[_Numbers, _Numbers, _Numbers], size: int) -> _Mask:
+    """Say which blocks lie inside of so many bytes, and behind the one before."""
+    together = np.stack(lengths)
+    inside: _Mask = np.logical_and.reduce((together >= 0) & (together <= size), axis=0)
+    ends = np.where(inside, together.sum(axis=0), size + 1)  # No sum of such overflows.
+    behind = np.concatenate(([_FILE_START], ends[:-1]))
+    inside &= (lengths[0] >= behind) & (ends <= size)
+    return inside
 
-    def __init__(self, data: memoryview, blocks: Any) -> None:  # noqa: ANN401
-        self._bytes = np.frombuffer(data, np.uint8)
-        size = len(self._bytes)
-        offset, metadata, self._body = (
-            blocks[name].astype(np.int64) for name in ("offset", "metadata", "body")
+
+class _Shape:
+    """One message followed to where compression would be, and all bytes that were read for it."""
+
+    def __init__(self, message: memoryview) -> None:
+        self._data = message
+        self._places: list[int] = []
+        self._body_place = 0
+        try:
+            self.is_plain = self._follow()
+        except struct.error:
+            self.is_plain = False
+        self._read_bytes = np.array(self._places, np.int64)
+
+    def fits(self, whole: Any, offsets: _Numbers, among: _Mask) -> _Mask:  # noqa: ANN401
+        """Say which messages have the same bytes, of those that are as long as this one."""
+        fits = among.copy()
+        own = np.frombuffer(self._data, np.uint8)[self._read_bytes]
+        theirs = whole[offsets[among][:, None] + self._read_bytes]
+        fits[among] = (theirs == own).all(axis=1)
+        return fits
+
+    def body_bytes(self, whole: Any, offsets: _Numbers) -> _Numbers:  # noqa: ANN401
+        """Give how long the bodies of messages of this shape are, by their own words."""
+        places = offsets[:, None] + (self._body_place + np.arange(_LENGTH.itemsize))
+        lengths: _Numbers = whole[places].view(_LENGTH).reshape(-1)
+        return lengths
+
+    def _follow(self) -> bool:
+        if self._read(_I32, 0, low=0) != _CONTINUATION:
+            return False
+        if self._read(_I32, 4, low=0) != len(self._data) - _PREFIX_BYTES:
+            return False
+        message = _PREFIX_BYTES + self._read(_U32, _PREFIX_BYTES)
+        version, kind, header, self._body_place, custom = (
+            self._field(message, number) for number in range(_CUSTOM + 1)
         )
-        lengths = np.stack((offset, metadata, self._body))
-        inside: _Mask = (lengths >= 0) & (lengths <= size)
-        self._ok: _Mask = np.logical_and.reduce(inside, axis=0)  # From here on no sum overflows.
-        ends = np.where(self._ok, lengths.sum(axis=0), size + 1)
-        behind = np.concatenate(([_FILE_START], ends[:-1]))
-        self._ok &= (offset >= behind) & (ends <= size)
-        self._start: _Places = offset + _PREFIX_BYTES
-        self._end: _Places = offset + metadata
-        self._metadata = metadata
+        if not (kind and header and self._body_place):
+            return False
+        if self._body_place + _LENGTH.itemsize > len(self._data):
+            return False
+        if self._read(_U8, kind) != _KIND_BATCH:
+            return False
+        if custom and (not version or self._read(_I16, version) < _VERSION_5):
+            return False
+        batch = header + self._read(_U32, header)
+        return self._field(batch, _COMPRESSION) == 0
 
-    def plain(self) -> _Mask:
-        """Follow all of them to where compression would be."""
-        lead = self._start - _PREFIX_BYTES
-        self._ok &= self._metadata >= _PREFIX_BYTES
-        self._ok &= self._read(lead, "<i4", low=lead) == _CONTINUATION
-        length = self._read(lead + 4, "<i4", low=lead)
-        self._ok &= length == self._metadata - _PREFIX_BYTES
-        message = self._start + self._read(self._start, "<u4")
-        fields = [self._field(message, number) for number in range(_CUSTOM + 1)]
-        self._ok &= (fields[_KIND] > 0) & (self._read(fields[_KIND], "u1") == _KIND_BATCH)
-        self._ok &= fields[_BODY_LENGTH] > 0
-        self._ok &= self._read(fields[_BODY_LENGTH], "<i8") == self._body
-        old = fields[_VERSION] == 0
-        old |= self._read(np.where(old, self._start, fields[_VERSION]), "<i2") < _VERSION_5
-        self._ok &= (fields[_CUSTOM] == 0) | ~old
-        self._ok &= fields[_HEADER] > 0
-        batch = fields[_HEADER] + self._read(fields[_HEADER], "<u4")
-        self._ok &= self._field(batch, _COMPRESSION) == 0
-        return self._ok
+    def _field(self, table: int, number: int) -> int:
+        """Find a field of a table; 0 if it has none."""
+        vtable = table - self._read(_I32, table)
+        entry = _VTABLE_HEAD + _U16.size * number
+        if self._read(_U16, vtable) < entry + _U16.size:
+            return 0
+        offset = self._read(_U16, vtable + entry)
+        return table + offset if offset else 0
 
-    def _field(self, table: _Places, number: int) -> _Places:
-        """Find a field of a table of each message; 0 where it has none."""
-        vtable = table - self._read(table, "<i4")
-        size = self._read(vtable, "<u2")
-        entry = _VTABLE_HEAD + 2 * number
-        there = size >= entry + 2
-        place = self._read(np.where(there, vtable + entry, self._start), "<u2")
-        return np.where(there & (place > 0), table + place, 0)
-
-    def _read(self, places: _Places, kind: str, *, low: _Places | None = None) -> _Places:
-        """Read a number of each message's metadata; who would read outside of it is out.
-
-        What is read of one that is out means nothing.
-        """
-        width = np.dtype(kind).itemsize
-        self._ok &= (places >= (self._start if low is None else low)) & (
-            places + width <= self._end
-        )
-        safe = np.where(self._ok, places, 0)
-        found = self._bytes[safe[:, None] + np.arange(width)]
-        return found.view(kind).reshape(-1).astype(np.int64)
+    def _read(self, number: struct.Struct, place: int, *, low: int = _PREFIX_BYTES) -> int:
+        """Read a number inside of the message, and note which bytes it is."""
+        if place < low:
+            raise struct.error("a place lies before its message")
+        value: int = number.unpack_from(self._data, place)[0]
+        self._places += range(place, place + number.size)
+        return value

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from quiver.errors import DamagedEntry
+from quiver.ipc_file import ArrowFile
 from quiver.ipc_messages import Blocks, file_blocks, file_footer
 
 BATCHES = [
@@ -95,6 +96,33 @@ def test_what_version_4_may_hide_in_its_custom_metadata_is_looked_at() -> None:
     assert blocks.doubtful() == [1]
     with pytest.raises(DamagedEntry, match="may be compressed"):
         blocks.decoded_bytes(1)
+
+
+def noted(texts: list[str]) -> bytes:
+    """Write a batch with each of these texts in its metadata; no text is no metadata."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, BATCHES[0].schema) as writer:
+        for text in texts:
+            writer.write_batch(BATCHES[0], custom_metadata={"note": text} if text else None)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("lengths", [[0, 40, 0, 40, 40, 0], [40, 0], [40, 80, 40, 0, 80]])
+def test_messages_that_are_laid_out_in_several_ways_are_plain(lengths: list[int]) -> None:
+    data = noted(["x" * length for length in lengths])
+    assert batches_of(data).doubtful() == []
+    for at in range(0, len(data), 3):
+        changed = bytearray(data)
+        changed[at] ^= 0xFF
+        agreed(bytes(changed))
+
+
+def test_of_too_many_layouts_some_are_followed_one_by_one() -> None:
+    data = noted(["x" * (40 * number) for number in range(12)] * 2)
+    blocks = batches_of(data)
+    assert blocks.doubtful() == [*range(8, 12), *range(20, 24)]
+    assert [blocks.decoded_bytes(index) for index in blocks.doubtful()] == [0] * 8
+    assert ArrowFile(data).table().num_rows == 24 * BATCHES[0].num_rows
 
 
 @pytest.mark.parametrize("number", [-(2**63), -1, 0, 2**31, 2**62, 2**63 - 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +19,7 @@ from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import LENGTH, decode_stored
 from quiver.wal.log import rotated_name
 
-__all__ = ["OpenBundle", "OpenSlot", "describe"]
+__all__ = ["OpenBundle", "OpenSlot", "describe", "open_batches"]
 
 _LIMITS: Final = LimitsConfig().for_reading()
 
@@ -120,3 +120,13 @@ def describe(
         for payload in bundle.payloads
     )
     return OpenBundle(core, bundle.wal_seq, bundle.ingestion_ns, slots, stored)
+
+
+def open_batches(
+    disk: Disk, bundles: Iterable[OpenBundle], slot_id: int
+) -> Iterator[pa.RecordBatch]:
+    """Decode what bundles have in a slot, in their order."""
+    for bundle in bundles:
+        batch = bundle.batch(disk, slot_id)
+        if batch is not None:
+            yield batch

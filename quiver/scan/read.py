@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from quiver.config import LimitsConfig
-from quiver.disk import Disk, read_apart
+from quiver.disk import Disk, read_along, read_apart
 from quiver.errors import MissingError
 from quiver.scan.plan import Piece
 from quiver.scan.query import Verify
@@ -22,14 +22,16 @@ from quiver.segment.format import TRAILER_BYTES, decode_trailer
 from quiver.segment.stream_file import StreamFile
 from quiver.segment.tables import located
 
-__all__ = ["Sound", "read_piece"]
+__all__ = ["Chunks", "Sound", "read_piece"]
 
 Key: TypeAlias = tuple[str, int, int, tuple[int, ...] | None]
 Sound: TypeAlias = set[Key]
 """What was found sound: path and checksum of the file, stream, columns. Threads may add to it."""
 
+Chunks: TypeAlias = pa.Table | Sequence[pa.RecordBatch]
+"""Some chunks under one schema, in one piece or one by one."""
+
 _LIMITS = LimitsConfig().for_reading()
-_NO_EMPTY_CHUNK = (-1,)
 
 
 def read_piece(
@@ -39,11 +41,13 @@ def read_piece(
     columns: Collection[str] | None,
     sound: Sound,
     verify: Verify = "lazy",
-) -> Iterator[pa.Table | pa.RecordBatch]:
+    apart: bool = False,
+) -> Iterator[Chunks]:
     """Read the chunks of a piece, as views of the file: whole streams as tables, others one by one.
 
-    With ``columns`` only those that are named, and no page of the others is touched. Raises
-    MissingError if the segment is gone.
+    With ``columns`` only those that are named, and no page of the others is touched. With ``apart``
+    each chunk comes as a batch of its own, one without rows too, which a table does not show.
+    Raises MissingError if the segment is gone.
     """
     part = piece.part
     source = _Source(disk, part, sound=sound, verify=verify)
@@ -53,8 +57,9 @@ def read_piece(
             mask = None if piece.chunks is None else piece.chunks[streams[0].stream_id]
             if mask is None or mask.all():
                 table = source.table(streams[0], columns)
-                if source.shows_all_chunks(streams[0], table):
-                    yield table
+                found = _shown(streams[0], table) if apart else table
+                if found is not None and table.num_columns:
+                    yield found
                     return
         yield from _in_order(source, piece, streams, columns=columns)
     finally:
@@ -67,7 +72,7 @@ def _in_order(
     streams: Sequence[StreamEntry],
     *,
     columns: Collection[str] | None,
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[pa.RecordBatch]]:
     by_id = {stream.stream_id: stream for stream in streams}
     whole: dict[int, list[pa.RecordBatch]] = {}
     places: dict[int, tuple[int, ...] | None] = {}
@@ -76,15 +81,21 @@ def _in_order(
         if columns is not None:
             places[stream_id] = _choose(reader.stream_schema(stream_id), columns)
         if piece.chunks is None or piece.chunks[stream_id].all():
-            table = source.table(stream, columns)
-            if source.shows_all_chunks(stream, table):
-                whole[stream_id] = table.to_batches()
+            batches = _shown(stream, source.table(stream, columns))
+            if batches is not None:
+                whole[stream_id] = batches
     _, stream_ids, chunks = reader.manifest.chunks_of(streams[0].slot_id)
     for stream_id, chunk in zip(stream_ids.tolist(), chunks.tolist(), strict=True):
         if stream_id in whole:
-            yield whole[stream_id][chunk]
+            yield (whole[stream_id][chunk],)
         elif stream_id in by_id and (piece.chunks is None or piece.chunks[stream_id][chunk]):
-            yield reader.chunk(stream_id, chunk, columns=places.get(stream_id))
+            yield (reader.chunk(stream_id, chunk, columns=places.get(stream_id)),)
+
+
+def _shown(stream: StreamEntry, table: pa.Table) -> list[pa.RecordBatch] | None:
+    """Give the chunks of a whole stream; None if one has no rows or columns: it is not shown."""
+    batches = table.to_batches()
+    return batches if batches and len(batches) == stream.chunk_count else None
 
 
 def _choose(schema: pa.Schema, columns: Collection[str]) -> tuple[int, ...] | None:
@@ -99,13 +110,13 @@ def _choose(schema: pa.Schema, columns: Collection[str]) -> tuple[int, ...] | No
 
 
 class _Source:
-    """One segment while it is read: by its tables, or without them where all is known."""
+    """One segment while it is read: by its tables, or without them where a stream needs none."""
 
     def __init__(self, disk: Disk, part: SlotPart, *, sound: Sound, verify: Verify) -> None:
         self._disk, self._part, self._sound, self._verify = disk, part, sound, verify
         self._opened: Any = None
         self._reader: SegmentReader | None = None
-        self._data: pa.Buffer | None = None
+        self._data: memoryview | None = None
         self._place = disk.locate(part.segment.path)
 
     def reader(self) -> SegmentReader:
@@ -124,19 +135,16 @@ class _Source:
         places = None
         if columns is not None:
             places = _choose(self._schema(stream), columns)
-        if self._is_sound(stream.stream_id, places):
-            return self._read(stream, places)
-        table = self.reader().table(stream.stream_id, columns=places)
-        self._remember(stream.stream_id, places)
+        sound = self._is_sound(stream.stream_id, places)
+        # What was planned by was checked: all of a stream needs no more than its own checksum.
+        if sound or (places is None and stream.crc32c is not None and self._verify == "lazy"):
+            with located(self._place, base=stream.byte_offset):
+                table = self._open(stream, places, validate=not sound).table()
+        else:
+            table = self.reader().table(stream.stream_id, columns=places)
+        if not sound:
+            self._remember(stream.stream_id, places)
         return table
-
-    def shows_all_chunks(self, stream: StreamEntry, table: pa.Table) -> bool:
-        """Whether a table has each chunk in it: one without rows or columns it cannot show."""
-        if self._key(stream.stream_id, _NO_EMPTY_CHUNK) not in self._sound:
-            if not table.num_columns or not all(map(len, table.column(0).chunks)):
-                return False
-            self._remember(stream.stream_id, _NO_EMPTY_CHUNK)
-        return True
 
     def _schema(self, stream: StreamEntry) -> pa.Schema:
         if self._is_sound(stream.stream_id, None):
@@ -154,11 +162,9 @@ class _Source:
     def _key(self, stream_id: int, places: tuple[int, ...] | None) -> Key:
         return self._place, self._part.checksum, stream_id, places
 
-    def _read(self, stream: StreamEntry, places: tuple[int, ...] | None) -> pa.Table:
-        with located(self._place, base=stream.byte_offset):
-            return self._open(stream, places).table()
-
-    def _open(self, stream: StreamEntry, places: tuple[int, ...] | None) -> StreamFile:
+    def _open(
+        self, stream: StreamEntry, places: tuple[int, ...] | None, *, validate: bool = False
+    ) -> StreamFile:
         if self._data is None:
             data = self._map()
             if places is not None:
@@ -167,8 +173,11 @@ class _Source:
             with located(self._place):
                 trailer = decode_trailer(data[end:], file_bytes=len(data))
             check_same(self._part, trailer.crc32, self._disk)
-            self._data = pa.py_buffer(data)
-        return StreamFile(self._data, stream, limits=_LIMITS, columns=places, validate=False)
+            self._data = data
+        if validate:
+            read_along(self._data, stream.byte_offset, stream.byte_offset + stream.byte_length)
+        buffer = pa.py_buffer(self._data)
+        return StreamFile(buffer, stream, limits=_LIMITS, columns=places, validate=validate)
 
     def _map(self) -> memoryview:
         try:

@@ -81,11 +81,13 @@ def list_segments(disk: Disk, *, core: int | None = None) -> tuple[SegmentRef, .
     found: list[SegmentRef] = []
     for folder in disk.list_dir(""):
         match = None if folder.is_file else _CORE_FOLDER.fullmatch(folder.name)
-        if match is None or all(entry.name != _SEGMENTS for entry in disk.list_dir(folder.name)):
+        if match is None or (core is not None and int(match[1]) != core):
             continue
-        if core is not None and int(match[1]) != core:
-            continue
+        if folder.is_link:
+            disk.list_dir(folder.name)  # That refuses it; what is in it would be found.
         place = posixpath.join(folder.name, _SEGMENTS)
+        if disk.stat(place) is None:
+            continue
         for entry in disk.list_dir(place):
             segment_seq = parse_segment_name(entry.name)
             if entry.is_file and segment_seq is not None:

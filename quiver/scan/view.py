@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ from quiver.errors import InputError, MissingError
 from quiver.promote import union_schema
 from quiver.scan.conform import conform, conform_table
 from quiver.scan.expressions import mentioned
-from quiver.scan.open_bundle import OpenBundle
+from quiver.scan.open_bundle import OpenBundle, open_batches
 from quiver.scan.plan import Extent, Filter, Piece, extent_of, open_extent, plan_part
 from quiver.scan.query import Query, checked_path
-from quiver.scan.read import Sound, read_piece
+from quiver.scan.read import Chunks, Sound, read_piece
 from quiver.scan.rows import check_fits, passing
 from quiver.scan.snapshot import SegmentRef, SlotPart, open_segment, read_parts
 from quiver.scan.source import find_source
@@ -118,13 +118,10 @@ class Scan:
     def parts(self) -> tuple[SlotPart, ...]:
         """What each segment holds of the slot; read from all their directories, then kept."""
         if self._parts is None:
-            disk = LocalDisk(self.path)
-            try:
+            with closing(LocalDisk(self.path)) as disk:
                 self._parts = tuple(
                     read_parts(disk, self.segments, self._slot.slot_id, needed=self._needs)
                 )
-            finally:
-                disk.close()
         return self._parts
 
     @property
@@ -184,10 +181,14 @@ class Scan:
             for slot in bundle.slots
             if slot.slot_id == self._slot.slot_id
         }
-        schemas = []
-        for batch in self._open_batches(different.values()):
-            metadata: Any = batch.schema.metadata
-            schemas.append(pa.schema([f for f in batch.schema if self._needs(f.name)], metadata))
+        schemas: list[pa.Schema] = []
+        if not different:
+            return schemas
+        with closing(LocalDisk(self.path)) as disk:
+            for batch in open_batches(disk, different.values(), self._slot.slot_id):
+                metadata: Any = batch.schema.metadata
+                kept = [field for field in batch.schema if self._needs(field.name)]
+                schemas.append(pa.schema(kept, metadata))
         return schemas
 
     def _needs(self, name: str) -> bool:
@@ -216,11 +217,8 @@ class Scan:
         """What is to be read, segment by segment; found out once."""
         if self._plan is None:
             wanted, schema = self._filter, self._read_schema
-            disk = LocalDisk(self.path)
-            try:
+            with closing(LocalDisk(self.path)) as disk:
                 found = [plan_part(disk, part, wanted, schema=schema) for part in self.parts]
-            finally:
-                disk.close()
             self._plan = tuple(piece for piece in found if piece is not None)
         return self._plan
 
@@ -283,6 +281,8 @@ class Scan:
             return self.to_reader().read_all()
         is_whole = self._filter.where is None
         tables = list(self._tables(schema) if is_whole else self.passing_tables())
+        if len(tables) == 1:  # To put one together with nothing would copy the list of its chunks.
+            return tables[0]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def to_polars(self) -> pl.DataFrame:
@@ -362,38 +362,25 @@ class Scan:
                 yield kept.select(places)
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for data in self._read(schema):
-            batches = data.to_batches() if isinstance(data, pa.Table) else (data,)
-            if same_schema(data.schema, schema):
+        for data in self._read(schema, apart=True):
+            batches = data.to_batches() if isinstance(data, pa.Table) else data
+            if same_schema(batches[0].schema, schema):
                 yield from batches
             else:
                 yield from (conform(batch, schema) for batch in batches)
 
     def _tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
         for data in self._read(schema):
-            yield conform_table(data, schema)
+            each = (data,) if isinstance(data, pa.Table) else data
+            yield from (conform_table(one, schema) for one in each)
 
-    def _read(self, schema: pa.Schema) -> Iterator[pa.Table | pa.RecordBatch]:
+    def _read(self, schema: pa.Schema, *, apart: bool = False) -> Iterator[Chunks]:
         columns = None if self.columns is None else schema.names
-        late = list(self._timely_bundles)
-        disk = LocalDisk(self.path)
-        try:
+        late, slot_id = list(self._timely_bundles), self._slot.slot_id
+        options: dict[str, Any] = {"columns": columns, "sound": self._sound, "apart": apart}
+        with closing(LocalDisk(self.path)) as disk:
             for piece in self.pieces:
                 while late and late[0].core < piece.part.segment.core:
-                    yield from self._open_batches([late.pop(0)])
-                yield from read_piece(
-                    disk, piece, columns=columns, sound=self._sound, verify=self._query.verify
-                )
-            yield from self._open_batches(late)
-        finally:
-            disk.close()
-
-    def _open_batches(self, bundles: Iterable[OpenBundle]) -> Iterator[pa.RecordBatch]:
-        disk = LocalDisk(self.path)
-        try:
-            for bundle in bundles:
-                batch = bundle.batch(disk, self._slot.slot_id)
-                if batch is not None:
-                    yield batch
-        finally:
-            disk.close()
+                    yield from ((one,) for one in open_batches(disk, [late.pop(0)], slot_id))
+                yield from read_piece(disk, piece, verify=self._query.verify, **options)
+            yield from ((one,) for one in open_batches(disk, late, slot_id))

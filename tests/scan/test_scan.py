@@ -49,6 +49,23 @@ def test_one_batch_comes_for_each_bundle_that_has_the_slot(write) -> None:
     assert sizes == [2, 1]
 
 
+@pytest.mark.parametrize("verify", ["lazy", "off"])
+def test_a_bundle_without_rows_is_a_batch_of_its_own(write, verify) -> None:
+    kind = pa.dictionary(pa.int32(), pa.string())  # It is stored with narrower indices.
+    words = [["a"], [], ["b", None]]
+    chunks = [pa.array(each, pa.string()).dictionary_encode().cast(kind) for each in words]
+    bundles = [{"logs": pa.record_batch({"d": chunk, "m": chunk})} for chunk in chunks]
+    other = {"logs": pa.record_batch({"x": pa.array([], pa.int8())})}
+    view = scan(write(bundles), slot="logs", verify=verify)
+    for _ in range(2):
+        batches = list(view.to_reader())
+        assert [batch.column("m").to_pylist() for batch in batches] == words
+        assert {batch.schema.field("d").type for batch in batches} == {kind}
+        assert view.to_table().column("d").to_pylist() == ["a", "b", None]
+    view = scan(write([*bundles, other]), slot="logs", verify=verify)
+    assert [batch.num_rows for batch in view.to_reader()] == [1, 0, 2, 1, 0, 2, 0]
+
+
 def test_drifted_schemas_are_read_as_one(write) -> None:
     first = pa.record_batch({"a": pa.array([1], pa.int8()), "only": ["x"]})
     second = pa.record_batch(

@@ -8,6 +8,7 @@ leaves that key out.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import uuid
@@ -67,13 +68,13 @@ class StoreManifest:
             )
         file = disk.open(MANIFEST_NAME)
         try:
-            data = file.read(0, _BYTES_MAX + 1)
+            data = file.read(0, min(file.size(), _BYTES_MAX + 1))
         finally:
             file.close()
         try:
             if len(data) > _BYTES_MAX:
                 raise ValueError(f"more than {_BYTES_MAX} bytes")
-            return _parse(json.loads(data))
+            return _read_data(data)
         except VersionError:
             raise
         except (ValueError, KeyError, TypeError, InputError, RecursionError) as error:
@@ -129,6 +130,12 @@ def slots_from_json(items: Any) -> SlotTable:  # noqa: ANN401
         Slot(item["id"], item["name"], item["payload_type_id"], str(item.get("event_time", "")))
         for item in items
     )
+
+
+@functools.lru_cache(maxsize=8)
+def _read_data(data: bytes) -> StoreManifest:
+    """Read what is in a file; who opens a store for each of its slots reads the same bytes."""
+    return _parse(json.loads(data))
 
 
 def _parse(fields: Any) -> StoreManifest:  # noqa: ANN401

@@ -5,6 +5,7 @@ Mapping a file and touching its pages costs more than all the rest of it where t
 
 from __future__ import annotations
 
+import functools
 import posixpath
 from contextlib import closing
 from typing import Final, NamedTuple
@@ -23,6 +24,8 @@ __all__ = ["Glance", "glance"]
 
 _NEAR: Final = 1 << 14
 """What is read of a segment at first: of a small one, that is all its tables."""
+_KEPT: Final = 64
+"""So many were decoded last and are not again: each slot is scanned by itself, and often."""
 
 
 class Glance(NamedTuple):
@@ -44,16 +47,29 @@ def glance(disk: Disk, path: str) -> Glance | None:
         try:
             tail = Tail(file, file.size(), near=_NEAR)
             end, trailer = tail.footer_offset, tail.trailer
-            footer = decode_footer(tail.read(end, trailer.footer_length), offset=end)
+            footer = _footer(tail.read(end, trailer.footer_length), end)
             named = parse_segment_name(posixpath.basename(path))
             if footer.extension is None or named not in (None, footer.extension.segment_seq):
                 return None
             table = tail.read(footer.directory_offset, footer.directory_length)
-            directory = pa.py_buffer(table)
-            check_crc32c("the directory's", directory, footer.extension.directory_crc32c)
-            streams, about = decode_directory(directory, footer, end=end)
+            streams, about = _directory(table, footer, end)
         except (DamageError, VersionError):
             return None
     if any(stream.crc32c is None for stream in streams):
         return None
     return Glance(footer, streams, about, trailer.crc32)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _footer(data: bytes, end: int) -> Footer:
+    return decode_footer(data, offset=end)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _directory(
+    data: bytes, footer: Footer, end: int
+) -> tuple[tuple[StreamEntry, ...], Description]:
+    directory = pa.py_buffer(data)
+    if footer.extension is not None:
+        check_crc32c("the directory's", directory, footer.extension.directory_crc32c)
+    return decode_directory(directory, footer, end=end)

@@ -177,7 +177,7 @@ DEFECTS: Final = (
     Defect(
         "segments are deleted before their outcomes are synced",
         SPACE,
-        "    _raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
+        "    raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
         "    for segment_seq",
         harmless="Both lines are for what the two below say; without a size cap a tick does all of "
         "it before or after.",
@@ -193,7 +193,7 @@ DEFECTS: Final = (
     Defect(
         "deleted segments leave no floor",
         SPACE,
-        "    _raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
+        "    raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
         "    sync_acks(core)\n    for segment_seq",
         harmless="The reclaim in the same tick raises the floor as well. A cut between the two "
         "brings deleted bundles back, but nobody was told yet that their acks are durable.",
@@ -209,7 +209,7 @@ DEFECTS: Final = (
     Defect(
         "the WAL is given back before the floor is written",
         SPACE,
-        'core.config.wal.durability == "segment":\n        _raise_floor(core)\n',
+        'core.config.wal.durability == "segment":\n        raise_floor(core)\n',
         'core.config.wal.durability == "segment":\n        pass\n',
         harmless="The segments tell the same until one is deleted, and then the floor is written "
         "first. It is for damage to the last segment.",
@@ -341,21 +341,21 @@ DEFECTS: Final = (
     Defect(
         "closing syncs no acks",
         "quiver.engine.maintenance",
-        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
-        "_each(core, fold, evict, _finalize_to_close, reclaim, sync_log)",
+        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)",
+        "_each(core, fold, keep_house, _finalize_to_close, reclaim, save_ages, sync_log)",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(
         "closing writes no segment",
         "quiver.engine.maintenance",
-        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
-        "_each(core, fold, sync_acks, evict, reclaim, sync_log)",
+        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)",
+        "_each(core, *outcomes, reclaim, save_ages, sync_log)",
     ),
     Defect(
         "closing does not sync the WAL",
         "quiver.engine.maintenance",
-        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim, sync_log)",
-        "_each(core, fold, sync_acks, evict, _finalize_to_close, sync_acks, reclaim)",
+        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)",
+        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages)",
         harmless="All that the WAL has is in a segment by then, or closing raises and promises "
         "nothing.",
     ),

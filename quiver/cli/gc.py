@@ -62,9 +62,9 @@ def _collect(
 ) -> dict[str, Any]:
     """Do it for one core; opening it folds in, so what there was is looked up before that."""
     from quiver.cli.inspect import load_segments
-    from quiver.cli.standing import read_standings
+    from quiver.cli.standing import read_core
 
-    standings = read_standings(disk, core, store_id=store_id, warn=output.warn)
+    standings = read_core(disk, core, store_id=store_id, warn=output.warn)
     folded, before = standings.unfolded_count, standings.catalog
     try:
         store = open_store(output, folder, strict=False, core=core)

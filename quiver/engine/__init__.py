@@ -19,6 +19,8 @@
 ``outcomes``      ack.log to and from the registry
 ``space``         evict, drop, refuse: what retention decided
 ``maintenance``   one tick of upkeep, and the last
+``stats``         what there is of each station, as numbers
+``standing``      where subscribers stand, read from outside
 ``salvage``       make a damaged store sound, losing what is damaged and no more
 ``mending``       one damaged segment
 ``restore``       quiver.json
@@ -43,16 +45,19 @@ from quiver.engine.cores import check_core, open_any
 from quiver.engine.info import StoreInfo
 from quiver.engine.receipt import Receipt
 from quiver.engine.recovery import RecoveryProgress
+from quiver.engine.stats import CoreStats, SubscriberStats
 from quiver.engine.store import Store
 from quiver.engine.subscription import Subscription
 from quiver.slots import Slot, SlotTable
 
 __all__ = [
+    "CoreStats",
     "Receipt",
     "RecoveryProgress",
     "RecoveryReport",
     "Store",
     "StoreInfo",
+    "SubscriberStats",
     "Subscription",
     "open",
 ]

@@ -113,9 +113,10 @@ class GroupCommit:
     def _lead(self) -> None:
         core = self._core
         end = core.log.end
+        began_ns = core.clock.monotonic_ns()
         core.log.sync(end)
         self._synced = end
-        core.metrics.add("quiver.wal.syncs")
+        core.metrics.observe("quiver.wal.sync", core.clock.monotonic_ns() - began_ns)
 
     def _follow(self, limit_ns: int | None) -> None:
         if limit_ns is None:

@@ -39,7 +39,7 @@ class LogOutlet:
             path = core.catalog.get(seq).path
             copy_file(core.disk, core.path("quarantine"), path, error=error)
             core.damaged_segments.add(seq)
-            core.metrics.add("quiver.damage.found", label="segment")
+            core.metrics.add("quiver.damage", label="segment")
             core.report.damage.append(error)
         if opened is None:
             write_off_segment(core, seq, DROPPED_DAMAGED)

@@ -76,6 +76,7 @@ def open_core(
     folder = core_folder(number)
     if held is None:
         held = lock_core(disk, number, create=slots is not None)
+    began_ns = clock.monotonic_ns()
     try:
         manifest = _open_manifest(disk, folder, slots)
         core = _recover(disk, number, manifest, config=config, clock=clock, held=held)
@@ -92,6 +93,7 @@ def open_core(
             if hasattr(core, "log"):  # Its replay was over.
                 core.log.close()
             raise
+        core.metrics.observe("quiver.recovery", clock.monotonic_ns() - began_ns)
         return core
     except BaseException:
         held.release()
@@ -215,6 +217,9 @@ def _recover(
     except BaseException:
         acks.close()
         raise
+    metrics = Metrics()
+    metrics.add("quiver.damage", len(damaged), label="segment")
+    metrics.add("quiver.damage", len(report.damage) - len(damaged), label="acks")
     covered = floor.next_wal_seq - 1
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
@@ -230,7 +235,7 @@ def _recover(
         acks=acks,
         registry=restore_registry(replay, catalog),
         open_segment=OpenSegment(config.segment),
-        metrics=Metrics(),
+        metrics=metrics,
         next_segment_seq=max(_next_segment_seq(catalog, damaged), floor.next_segment_seq),
         next_wal_seq=covered + 1,
         covered_wal_seq=covered,
@@ -319,7 +324,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
     core.report.torn_tail = replay.torn
     core.report.damage += replay.damage
     core.metrics.add("quiver.recovery.replayed_bundles", core.report.replayed_bundles)
-    core.metrics.add("quiver.damage.found", len(core.report.damage))
+    core.metrics.add("quiver.damage", len(replay.damage), label="wal")
     # What the log has is in the open segment, or covered, or set aside with its numbers used up.
     core.open_end = core.log.end
     if not any(part.bundle_count for part in core.waiting):

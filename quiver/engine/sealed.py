@@ -132,6 +132,7 @@ def write_sealed(core: Core) -> None:
     if sealed is None:
         return
     core.writer = threading.get_ident()
+    began_ns = core.clock.monotonic_ns()
     try:
         with core.whole():
             with core.unlocked():
@@ -139,6 +140,7 @@ def write_sealed(core: Core) -> None:
             # A sync that failed meanwhile may have been told to somebody else.
             core.check()
             _register(core, sealed, info)
+            core.metrics.observe("quiver.segment.finalize", core.clock.monotonic_ns() - began_ns)
             if hasattr(core, "log"):  # Not while it is replayed.
                 # Nobody lets go of the log before this writer has ended.
                 try_reclaim(core, apart=core.unlocked)

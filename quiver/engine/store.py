@@ -16,10 +16,12 @@ from quiver.engine.listeners import Listeners
 from quiver.engine.receipt import Receipt
 from quiver.engine.room import block_ns, take_in_time
 from quiver.engine.scribe import Scribe
+from quiver.engine.stats import CoreStats, stats_of
 from quiver.engine.subscriber_desk import SubscriberDesk
 from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
 from quiver.errors import CapacityError, ClosedError, QuiverError
+from quiver.metrics import Metrics
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
 from quiver.units import parse_duration
@@ -334,6 +336,11 @@ class Store(SubscriberDesk):
         return self._core.disk.locate("")
 
     @property
+    def core(self) -> int:
+        """The number of the core that it writes."""
+        return self._core.number
+
+    @property
     def durability(self) -> Durability:
         """What ``append`` waits for: the option ``wal.durability``."""
         return self._core.config.wal.durability
@@ -365,6 +372,11 @@ class Store(SubscriberDesk):
         """What subscribers in other processes left and cannot be believed: by name, and why."""
         return dict(self._core.refused_inboxes)
 
+    @property
+    def instruments(self) -> Metrics:
+        """The counters and histograms themselves, for whoever hands them on."""
+        return self._core.metrics
+
     def metrics(self) -> Mapping[tuple[str, str], int]:
         """Counters since the store was opened, by (name, label)."""
         return self._core.metrics.read()
@@ -374,6 +386,13 @@ class Store(SubscriberDesk):
         self.check_usable()
         with self._core.lock:
             return describe(self._core, self.path)
+
+    def stats(self) -> CoreStats:
+        """Say in numbers what each station holds; also of a store that stopped after a fault."""
+        if self._closed:
+            raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
+        self._core.check_process()
+        return stats_of(self._core)
 
     def __enter__(self) -> Self:
         """Give the store itself."""

@@ -74,7 +74,7 @@ def fetch_stored(core: Core, sealed: Sealed) -> None:
         if found:
             core.report.damage += found
             core.report.replayed_bundles -= len(found)
-            core.metrics.add("quiver.damage.found", len(found))
+            core.metrics.add("quiver.damage", len(found), label="wal")
 
 
 class _LogFiles:

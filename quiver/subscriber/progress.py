@@ -118,6 +118,12 @@ class Progress:
             for first, count in self.open_runs(segment_seq):
                 yield segment_seq, first, count
 
+    @property
+    def gap_count(self) -> int:
+        """How many runs ``gaps`` would give; costs what the segments are that were begun."""
+        begun = sum(held.gap_count(0, self._counts[seq]) for seq, held in self._begun.items())
+        return len(self._open) - len(self._begun) + begun
+
     def open_runs(self, segment_seq: int) -> list[tuple[int, int]]:
         """Give what is open in one segment as runs (first, count)."""
         if not self._is_open(segment_seq):

@@ -193,7 +193,7 @@ _SUBSCRIBER: Final = (
     _gauge(
         "quiver.subscriber.unseen",
         "s",
-        "Time since the last outcome, or the registration, was written down.",
+        "Time since a subscriber asked for bundles, or anything of it was written down.",
         label="subscriber",
     ),
     _gauge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,12 +10,14 @@ import click
 
 from quiver.cli.output import Output, count
 from quiver.cli.program import COUNT_MAX, verb
+from quiver.cli.scraping import check_endpoint, folder_scraped, metrics_option
 from quiver.cli.signals import stopped_by_signals
 from quiver.units import format_bytes, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from quiver.cli.taking import Taking
     from quiver.export import ExportedFile, Tally
+    from quiver.manifest import StoreManifest
 
 __all__ = ["export"]
 
@@ -71,6 +74,7 @@ _FORMATS: Final = ("parquet", "arrow", "csv", "ndjson")
     metavar="TIME",
     help="With --follow: how long a bundle waits for others to share its file.",
 )
+@metrics_option
 def export(
     output: Output,
     *,
@@ -83,6 +87,7 @@ def export(
     size: str,
     follow: bool,
     every: str,
+    metrics: str | None,
 ) -> None:
     """Write bundles to files as a subscriber, each once.
 
@@ -108,21 +113,20 @@ def export(
     from quiver.disk import LocalDisk
     from quiver.export import Exporter, ExportFolder
     from quiver.manifest import StoreManifest
-    from quiver.subscriber import check_name
 
     parse_bytes(size, key="--size")
     parse_duration(every, key="--every")
+    check_endpoint(metrics)
     with closing(open_folder(folder)) as store:
         manifest = StoreManifest.read(store)
-        for name in slots:
-            manifest.slots[name]  # InputError that lists the known ones.
-        check_name(subscriber)
+        _check(manifest, slots, subscriber)
         disk = LocalDisk(out, create=True)
         try:
             owner = {"store_id": manifest.store_id, "subscriber": subscriber}
             with (
                 ExportFolder.open(disk, **owner) as files,
                 taking(store, folder, subscriber) as source,
+                folder_scraped(output, folder, metrics),
             ):
                 told = _Told(output, source)
                 limits: dict[str, Any] = {"rows": rows, "size": size}
@@ -132,6 +136,15 @@ def export(
         finally:
             disk.close()
     told.end(exporter.tally)
+
+
+def _check(manifest: StoreManifest, slots: Iterable[str], subscriber: str) -> None:
+    """Raise InputError that lists the known slots, or SubscriberError for an impossible name."""
+    from quiver.subscriber import check_name
+
+    for name in slots:
+        manifest.slots[name]
+    check_name(subscriber)
 
 
 class _Told:

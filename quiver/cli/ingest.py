@@ -13,6 +13,7 @@ import click
 from quiver.cli.opening import open_store, strict_option
 from quiver.cli.output import Output, count
 from quiver.cli.program import COUNT_MAX, verb
+from quiver.cli.scraping import check_endpoint, metrics_option, scraped
 from quiver.errors import InputError, MissingError
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class _Tally:
     "--null", "nulls", multiple=True, metavar="TEXT", help="What CSV has for no value. Repeatable."
 )
 @strict_option
+@metrics_option
 def ingest(
     output: Output,
     *,
@@ -90,6 +92,7 @@ def ingest(
     by: str | None,
     nulls: tuple[str, ...],
     strict: bool,
+    metrics: str | None,
 ) -> None:
     """Append files to a store, made if it is not there.
 
@@ -103,6 +106,7 @@ def ingest(
     from quiver.cli.align import align_by_key, align_by_position
     from quiver.cli.sources import open_source
 
+    check_endpoint(metrics)
     sources = [open_source(slot, path, nulls) for slot, path in _parse(pairs).items()]
     bundles = align_by_position(sources, batch_rows)
     if by is not None:
@@ -112,7 +116,7 @@ def ingest(
     store, created = _open(output, folder, sources, strict=strict)
     tally = _Tally()
     try:
-        with store:
+        with store, scraped(output, store, metrics):
             _report_recovery(output, store)
             _append(output, store, chain([] if first is None else [first], bundles), tally=tally)
             store.finalize()

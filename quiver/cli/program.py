@@ -30,6 +30,7 @@ VERBS: Final[dict[str, str]] = {
     "info": "Describe a store, one line per station.",
     "ls": "List what is in a store.",
     "lag": "Say how far subscribers are behind.",
+    "stats": "Say in numbers what a store takes and holds.",
     "check": "Look for damage in a store, and change nothing.",
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",
@@ -42,6 +43,7 @@ VERBS: Final[dict[str, str]] = {
     "repair": "Make a damaged store sound.",
     "migrate": "Change the slot table of a store.",
     "import": "Take over what the Rust Quiver wrote.",
+    "serve-metrics": "Answer Prometheus with what the disk tells of a store.",
     "crashtest": "Look for a crash that loses something.",
     "version": "Say which version this is.",
 }
@@ -94,7 +96,7 @@ class Family(click.Group):
         """Load one verb; None if there is none of that name."""
         if cmd_name not in self.verbs:
             return None
-        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         module = importlib.import_module(f"{self.package}.{name}")
         return cast("click.Command", getattr(module, name))
 

@@ -13,19 +13,27 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File
 from quiver.wal.files import WalFile, open_files
 from quiver.wal.format import BLOCK, BUNDLE, CHECKPOINT, HEADER_BYTES, Frame, Place
-from quiver.wal.reader import BadRegion, Entry, begin_of, walk
+from quiver.wal.reader import BadRegion, Entry, begin_of, first_entry, walk
 from quiver.wal.start import Start
 from quiver.wal.truncate import read_sidecar
 
 __all__ = ["LogLook", "OpenLog"]
 
-_BEFORE_ALL: Final = Place(0, HEADER_BYTES)
+
+class _Anchor(NamedTuple):
+    """The last entry of a look: if it is there unchanged, so is what is before it."""
+
+    generation: int
+    offset: int
+    end: int
+    wal_seq: int
+    checksum: int
 
 
 class LogLook(NamedTuple):
@@ -49,8 +57,7 @@ class OpenLog:
     disk: Disk
     folder: str
     """That of the log."""
-    _place: Place = _BEFORE_ALL
-    """Where the last look ended."""
+    _anchor: _Anchor | None = None
     _last_seq: int = -1
     _seqs: array[int] = field(default_factory=lambda: array("q"))
     _bytes: array[int] = field(default_factory=lambda: array("q"))
@@ -77,17 +84,20 @@ class OpenLog:
 
     def _go_on(self, files: Sequence[WalFile]) -> bool:
         """Walk on from where the last look ended; False if the log is not what it was then."""
-        known = [file for file in files if file.generation == self._place.generation]
-        if not known or known[0].file.size() < self._place.offset:
+        anchor = self._anchor
+        if anchor is None:
             return False
-        behind = [file for file in files if file.generation > self._place.generation]
-        starts = [(known[0], self._place.offset)]
+        known = [file for file in files if file.generation == anchor.generation]
+        if not known or _entry_at(known[0], anchor.offset) != anchor:
+            return False
+        behind = [file for file in files if file.generation > anchor.generation]
+        starts = [(known[0], anchor.end)]
         starts += [(file, HEADER_BYTES) for file in behind]
         return self._walk(starts, is_strict=True)
 
     def _begin(self, files: Sequence[WalFile], covered: int, place: Place | None) -> None:
         """Walk all that segments do not cover."""
-        self._place, self._last_seq = _BEFORE_ALL, -1
+        self._anchor, self._last_seq = None, -1
         for column in (self._seqs, self._bytes, self._times):
             del column[:]
         sidecar, _ = read_sidecar(self.disk, self.folder)
@@ -110,7 +120,6 @@ class OpenLog:
     def _walk(self, starts: Sequence[tuple[WalFile, int]], *, is_strict: bool) -> bool:
         """Take in what is in these files; with ``is_strict`` it ends at the first thing odd."""
         for wal_file, start in starts:
-            end = start
             items = walk(
                 wal_file.file,
                 start,
@@ -123,10 +132,9 @@ class OpenLog:
                     if is_strict and not self._follows(item.frame):
                         return False
                     self._take(item.frame)
-                    end = item.end
+                    self._anchor = _anchor(wal_file, item.offset, item.frame)
                 elif is_strict and isinstance(item, BadRegion):
                     return False
-            self._place = Place(wal_file.generation, end)
         return True
 
     def _follows(self, frame: Frame) -> bool:
@@ -140,3 +148,13 @@ class OpenLog:
             self._times.append(max(frame.ingestion_ns, 0))
         if frame.entry_type in (BUNDLE, CHECKPOINT):
             self._last_seq = max(self._last_seq, frame.wal_seq)
+
+
+def _anchor(wal_file: WalFile, offset: int, frame: Frame) -> _Anchor:
+    end = offset + frame.end - frame.offset
+    return _Anchor(wal_file.generation, offset, end, frame.wal_seq, frame.checksum)
+
+
+def _entry_at(wal_file: WalFile, offset: int) -> _Anchor | None:
+    frame = first_entry(wal_file.file, offset, HARD_LIMITS.entry_bytes)
+    return None if frame is None else _anchor(wal_file, offset, frame)

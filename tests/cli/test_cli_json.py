@@ -46,7 +46,7 @@ def worn(run, store, kit) -> Path:
     return store
 
 
-@pytest.mark.parametrize("verb", ["version", "info", "finalize"])
+@pytest.mark.parametrize("verb", ["version", "info", "stats", "finalize"])
 def test_the_fields_of_a_document_are_those_on_the_page(run, worn, kit, verb) -> None:
     found = run(verb, *([] if verb == "version" else [worn]), "--json").document
     assert set(kit.leaves(found)) == fields(verb)

@@ -40,5 +40,5 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
 
 
 def test_every_verb_has_a_row() -> None:
-    rows = re.findall(r"^\| `quiver ([a-z]+)", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `quiver ([a-z-]+)", PAGE.read_text(), re.MULTILINE)
     assert [*rows, "version"] == list(VERBS)

@@ -28,11 +28,11 @@ Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 _NS: Final = 1_000_000_000
 _UNITS: Final = {"By": "bytes", "s": "seconds"}
 
-_EVICTED: Final = ("steady", "size", "age", "orphan")
-_DROPPED: Final = ("size", "age", "damage")
+_EVICTED: Final = ("steady", "size")
+_DROPPED: Final = ("size", "age")
 _POLICIES: Final = ("backpressure", "drop_oldest")
 _DAMAGED: Final = ("wal", "segment", "acks")
-_STATIONS: Final = ("wal", "segments", "acks", "quarantine", "dead_letters")
+_STATIONS: Final = ("wal", "segments", "acks", "quarantine", "dead_letters", "reserve")
 
 _SYNC: Final = (
     *(0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
@@ -85,7 +85,7 @@ _WAL: Final = (
     _counter(
         "quiver.wal.throttled_appends",
         "{append}",
-        "Appends that had to wait, or were refused, for lack of room.",
+        "Appends that found no room: they waited, or were refused.",
     ),
     _counter("quiver.wal.throttled", "s", "Time that appends waited for room."),
     _counter("quiver.wal.syncs", "{sync}", "Calls of fdatasync on the WAL."),
@@ -135,7 +135,7 @@ _SEGMENT: Final = (
     _counter(
         "quiver.segment.dropped_bytes",
         "By",
-        "Files of segments deleted with unacked bundles.",
+        "Bytes of segments deleted with unacked bundles.",
         label="reason",
         values=_DROPPED,
     ),
@@ -250,18 +250,18 @@ _RETENTION: Final = (
     _counter(
         "quiver.retention.size_emergencies",
         "{time}",
-        "Times that the cap was reached and nothing was left that everybody had acked.",
+        "Times that the store became full and appends found no room.",
         label="policy",
         values=_POLICIES,
     ),
     _gauge(
         "quiver.disk.used",
         "By",
-        "Bytes on disk that count for the cap.",
+        "Bytes on disk that count for the cap, but for a few small files.",
         label="station",
         values=_STATIONS,
     ),
-    _gauge("quiver.disk.cap", "By", "What retention.size_cap allows; absent without a cap."),
+    _gauge("quiver.disk.cap", "By", "An even share of retention.size_cap; absent without a cap."),
 )
 
 _STORE: Final = (

@@ -23,7 +23,7 @@ size_cap_option: Final = click.option(
 )
 
 _CORES: Final = (
-    *("core", "used", "cap", "wal", "segments", "acks", "quarantine", "dead letters"),
+    *("core", "used", "cap", "wal", "segments", "acks", "quarantine", "dead letters", "reserve"),
     *("files", "open", "open size", "oldest", "appended"),
 )
 _SUBSCRIBERS: Final = (
@@ -91,6 +91,7 @@ def _core_row(core: CoreStats) -> list[object]:
         size(core.acks_bytes),
         size(core.quarantine_bytes),
         size(core.dead_letter_bytes),
+        size(core.reserve_bytes),
         core.segments,
         core.open_bundles,
         size(core.open_bytes),
@@ -152,6 +153,7 @@ def _core_fields(core: CoreStats) -> dict[str, Any]:
         "acks_log_bytes": core.acks_log_bytes,
         "quarantine_bytes": core.quarantine_bytes,
         "dead_letter_bytes": core.dead_letter_bytes,
+        "reserve_bytes": core.reserve_bytes,
         "subscribers": [_subscriber_fields(one) for one in core.subscribers],
     }
 

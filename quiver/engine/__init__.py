@@ -19,6 +19,8 @@
 ``outcomes``      ack.log to and from the registry
 ``space``         evict, drop, refuse: what retention decided
 ``maintenance``   one tick of upkeep, and the last
+``facts``         what a store says of itself
+``tally``         what deletion adds to the counters
 ``stats``         what there is of each station, as numbers
 ``standing``      where subscribers stand, read from outside
 ``salvage``       make a damaged store sound, losing what is damaged and no more

@@ -14,6 +14,7 @@ from quiver.engine.core import Core
 from quiver.engine.outcomes import append
 from quiver.engine.sealed import seal, try_reclaim, wait_for_writer
 from quiver.engine.space import sync_acks
+from quiver.engine.tally import count_dropped
 
 __all__ = ["drop_open", "write_off_open"]
 
@@ -61,7 +62,8 @@ def write_off_open(core: Core) -> None:
     core.covered_end = sealed.end
     core.sealed = None
     core.finalize_failure = None
-    core.metrics.add("quiver.segment.dropped")
-    extra = {"bundles": count, "bytes": sealed.content.payload_bytes}
+    byte_count = sealed.content.payload_bytes
+    count_dropped(core, "size", bundle_count=count, byte_count=byte_count)
+    extra = {"bundles": count, "bytes": byte_count}
     _log.warning("retention.dropped_open", extra=extra)
     core.announce()

@@ -217,9 +217,6 @@ def _recover(
     except BaseException:
         acks.close()
         raise
-    metrics = Metrics()
-    metrics.add("quiver.damage", len(damaged), label="segment")
-    metrics.add("quiver.damage", len(report.damage) - len(damaged), label="acks")
     covered = floor.next_wal_seq - 1
     if catalog.covered_wal_seq is not None:
         covered = max(covered, catalog.covered_wal_seq)
@@ -235,13 +232,21 @@ def _recover(
         acks=acks,
         registry=restore_registry(replay, catalog),
         open_segment=OpenSegment(config.segment),
-        metrics=metrics,
+        metrics=_begin_to_count(report, len(damaged)),
         next_segment_seq=max(_next_segment_seq(catalog, damaged), floor.next_segment_seq),
         next_wal_seq=covered + 1,
         covered_wal_seq=covered,
         report=report,
         floor=floor,
     )
+
+
+def _begin_to_count(report: RecoveryReport, segment_count: int) -> Metrics:
+    """Make the counters; what was found so far is damage to segments, and the rest to acks."""
+    metrics = Metrics()
+    metrics.add("quiver.damage", segment_count, label="segment")
+    metrics.add("quiver.damage", len(report.damage) - segment_count, label="acks")
+    return metrics
 
 
 def _load_catalog(

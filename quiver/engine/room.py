@@ -33,17 +33,22 @@ def take_in_time(
     ``tick`` is called before each look, since nobody else may make room; it also raises what makes
     waiting useless. Raises CapacityError if there is no room in time, and nothing is written then.
     """
-    limit_ns: int | None = None
-    while True:
-        try:
-            return ingest.take(core, payloads)
-        except CapacityError:
-            now = core.clock.monotonic_ns()
-            if limit_ns is None:
-                core.metrics.add("quiver.wal.throttled_appends")
-                limit_ns = now + timeout_ns
-            # A thread that is in the middle of writing a segment would wait for itself.
-            if now >= limit_ns or core.writer == threading.get_ident():
-                raise
-        core.changed.wait(min(limit_ns - now, _LOOK_AGAIN_NS) / SECOND)
-        tick()
+    began_ns: int | None = None
+    try:
+        while True:
+            try:
+                return ingest.take(core, payloads)
+            except CapacityError:
+                now = core.clock.monotonic_ns()
+                if began_ns is None:
+                    core.metrics.add("quiver.wal.throttled_appends")
+                    began_ns = now
+                rest_ns = began_ns + timeout_ns - now
+                # A thread that is in the middle of writing a segment would wait for itself.
+                if rest_ns <= 0 or core.writer == threading.get_ident():
+                    raise
+            core.changed.wait(min(rest_ns, _LOOK_AGAIN_NS) / SECOND)
+            tick()
+    finally:
+        if began_ns is not None:
+            core.metrics.add("quiver.wal.throttled", core.clock.monotonic_ns() - began_ns)

@@ -16,6 +16,7 @@ from quiver.engine.ages import expired_segments
 from quiver.engine.census import usage, used_bytes
 from quiver.engine.core import Core
 from quiver.engine.outcomes import append
+from quiver.engine.tally import count_dropped, count_evicted, count_expired, unresolved
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Action, Drop, DropOpen, Evict, Expire, FinalizeEarly, Throttle, decide
 from quiver.wal import Apart
@@ -65,7 +66,7 @@ def make_room(
         )
         if actions and isinstance(actions[0], Throttle):
             break  # There is nothing to be done.
-        carry_out(core, actions, finalize=finalize, drop_open=drop_open)
+        carry_out(core, actions, finalize=finalize, drop_open=drop_open, reason="size")
         core.check()
         core.check_open()
     _refuse(core, used + incoming, cap)
@@ -100,7 +101,8 @@ def _refuse(core: Core, needed_bytes: int, cap: int) -> None:
 def _throttle(core: Core) -> None:
     if not core.throttled:
         core.throttled = True
-        core.metrics.add("quiver.retention.size_emergencies")
+        policy = core.config.retention.size_cap_policy
+        core.metrics.add("quiver.retention.size_emergencies", label=policy)
         _log.warning("retention.throttled", extra={"core": core.number})
 
 
@@ -116,25 +118,26 @@ def carry_out(
     *,
     finalize: Callable[[Core], object],
     drop_open: Callable[[Core], object],
+    reason: str,
 ) -> None:
-    """Do what was decided, but for the throttling."""
+    """Do what was decided, but for the throttling; ``reason`` is why what is finished goes."""
     evicted = [a.segment_seq for a in actions if isinstance(a, Evict)]
     for action in actions:
         if isinstance(action, Expire):
             _drop(core, action.segment_seq, DROPPED_AGE)
         elif isinstance(action, Drop) and core.budget.may_drop:
-            _delete_finished(core, evicted)
+            _delete_finished(core, evicted, reason)
             evicted = []
             _drop(core, action.segment_seq, DROPPED_SIZE)
         elif isinstance(action, DropOpen) and core.budget.may_drop:
             drop_open(core)
         elif isinstance(action, FinalizeEarly) and any(p.bundle_count for p in core.waiting):
-            _delete_finished(core, evicted)
+            _delete_finished(core, evicted, reason)
             evicted = []
             finalize(core)
         else:
             continue
-    _delete_finished(core, evicted)
+    _delete_finished(core, evicted, reason)
 
 
 def keep_house(core: Core, *, wanted: bool = False) -> int:
@@ -151,7 +154,8 @@ def keep_house(core: Core, *, wanted: bool = False) -> int:
     actions = decide(usage(core, expired=old), retention, cap=cap, keep_headroom=not wanted)
     before = len(core.catalog)
     safe = [action for action in actions if isinstance(action, (Expire, Evict))]
-    carry_out(core, safe, finalize=_nothing, drop_open=_nothing)
+    reason = "size" if wanted else "steady"
+    carry_out(core, safe, finalize=_nothing, drop_open=_nothing, reason=reason)
     return before - len(core.catalog)
 
 
@@ -159,12 +163,11 @@ def _nothing(_: Core) -> None:
     """Do without an act that is not among those asked for."""
 
 
-def _delete_finished(core: Core, segment_seqs: Sequence[int]) -> None:
+def _delete_finished(core: Core, segment_seqs: Sequence[int], reason: str) -> None:
     """Delete segments that nobody needs; they may have gone while the lock was not held."""
-    there = [seq for seq in segment_seqs if seq in core.catalog]
-    delete_segments(core, there)
-    if there:
-        core.metrics.add("quiver.retention.evicted_segments", len(there))
+    there = [core.catalog.get(seq) for seq in segment_seqs if seq in core.catalog]
+    delete_segments(core, [info.segment_seq for info in there])
+    count_evicted(core, there, reason)
 
 
 def _drop(core: Core, segment_seq: int, reason: int) -> None:
@@ -172,9 +175,13 @@ def _drop(core: Core, segment_seq: int, reason: int) -> None:
     if segment_seq not in core.catalog:
         return
     info = core.catalog.get(segment_seq)
+    needed_count = unresolved(core, segment_seq)
     lost = write_off_segment(core, segment_seq, reason)
     by_age = reason == DROPPED_AGE
-    core.metrics.add("quiver.retention.expired_segments" if by_age else "quiver.segment.dropped")
+    if by_age:
+        count_expired(core, info)
+    label = "age" if by_age else "size"
+    count_dropped(core, label, bundle_count=needed_count, byte_count=info.file_bytes)
     _log.warning(
         "retention.expired" if by_age else "retention.dropped",
         extra={

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quiver.disk import Disk
-from quiver.engine.core import Core
+from quiver.engine.core import Core, core_numbers
 from quiver.engine.dead_letters import FOLDER as DEAD_LETTERS
 from quiver.engine.lifecycle import Lag, lag_of
 from quiver.errors import MissingError
@@ -72,16 +72,19 @@ class CoreStats:
     """ack.log, its checkpoint, and the inboxes of subscribers in other processes."""
     quarantine_bytes: int
     dead_letter_bytes: int
+    reserve_bytes: int
+    """Room that is taken in advance, so that a full disk can be emptied."""
     cap_bytes: int | None
-    """What ``retention.size_cap`` allows; None if there is no cap, or nobody knows."""
+    """An even share of ``retention.size_cap``; None if there is no cap, or nobody knows."""
     is_stopped: bool | None = None
     """Whether the store gave up after a write that left the state of the disk unknown; None if
     nobody knows."""
 
     @property
     def used_bytes(self) -> int:
-        """What counts for the cap."""
+        """What counts for the cap, but for a few small files."""
         aside = self.acks_bytes + self.quarantine_bytes + self.dead_letter_bytes
+        aside += self.reserve_bytes
         return self.wal_bytes + self.segment_disk_bytes + aside
 
 
@@ -104,6 +107,7 @@ def stats_of(core: Core) -> CoreStats:
     open. Folders with few files in them are listed, without the lock.
     """
     aside = {name: folder_bytes(core.disk, core.path(name)) for name in _ASIDE}
+    cap, count = core.config.retention.size_cap, len(core_numbers(core.disk))
     subscribers = []
     with core.lock:
         names = core.registry.names()
@@ -119,7 +123,7 @@ def stats_of(core: Core) -> CoreStats:
             core=core.number,
             at_ns=core.clock.wall_ns(),
             next_wal_seq=core.next_wal_seq,
-            wal_bytes=core.log.live_bytes,
+            wal_bytes=core.log.disk_bytes,
             wal_files=core.log.file_count,
             open_bundles=sum(part.bundle_count for part in waiting),
             open_bytes=sum(part.payload_bytes for part in waiting),
@@ -127,12 +131,13 @@ def stats_of(core: Core) -> CoreStats:
             next_segment_seq=core.next_segment_seq,
             segments=len(core.catalog),
             segment_bytes=core.catalog.segment_bytes,
-            segment_disk_bytes=sum(info.allocated_bytes for info in core.catalog),
+            segment_disk_bytes=core.catalog.allocated_bytes,
             subscribers=tuple(subscribers),
             acks_log_bytes=core.acks.file_bytes,
             acks_bytes=aside["acks"],
             quarantine_bytes=aside["quarantine"],
             dead_letter_bytes=aside[DEAD_LETTERS],
-            cap_bytes=core.config.retention.size_cap or None,
+            reserve_bytes=0 if core.reserve is None else core.reserve.held_bytes,
+            cap_bytes=cap // count if cap else None,
             is_stopped=core.broken is not None,
         )

@@ -7,29 +7,25 @@ from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
-from quiver.config import Durability
 from quiver.engine import ingest, maintenance, sealed
 from quiver.engine.commit import GroupCommit, Ticket, settling
-from quiver.engine.core import Core, RecoveryReport
-from quiver.engine.info import StoreInfo, describe
+from quiver.engine.core import Core
+from quiver.engine.facts import StoreFacts
 from quiver.engine.listeners import Listeners
 from quiver.engine.receipt import Receipt
 from quiver.engine.room import block_ns, take_in_time
 from quiver.engine.scribe import Scribe
-from quiver.engine.stats import CoreStats, stats_of
 from quiver.engine.subscriber_desk import SubscriberDesk
 from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
-from quiver.errors import CapacityError, ClosedError, QuiverError
-from quiver.metrics import Metrics
+from quiver.errors import CapacityError, ClosedError
 from quiver.segment import SegmentInfo
-from quiver.slots import SlotTable
 from quiver.units import parse_duration
 
 __all__ = ["Store"]
 
 
-class Store(SubscriberDesk):
+class Store(SubscriberDesk, StoreFacts):
     """An open store. Made by ``quiver.open``; safe to use from several threads of one process.
 
     Use it as a context manager: leaving the block finalizes what is open and lets go of the lock.
@@ -331,31 +327,6 @@ class Store(SubscriberDesk):
     # look --------------------------------------------------------------------------------------
 
     @property
-    def path(self) -> str:
-        """The folder of the store."""
-        return self._core.disk.locate("")
-
-    @property
-    def core(self) -> int:
-        """The number of the core that it writes."""
-        return self._core.number
-
-    @property
-    def durability(self) -> Durability:
-        """What ``append`` waits for: the option ``wal.durability``."""
-        return self._core.config.wal.durability
-
-    @property
-    def slots(self) -> SlotTable:
-        """The slot table that the store was created with."""
-        return self._core.manifest.slots
-
-    @property
-    def recovery(self) -> RecoveryReport:
-        """What opening found: bundles brought back, a tail cut, damage set aside."""
-        return self._core.report
-
-    @property
     def worker(self) -> Worker | None:
         """The store's one thread, which the asyncio face posts to; None with ``worker=False``."""
         return self._worker
@@ -366,33 +337,6 @@ class Store(SubscriberDesk):
         if self._worker is None:
             return None
         return self._worker.failure or self._core.finalize_failure
-
-    @property
-    def refused_inboxes(self) -> Mapping[str, QuiverError]:
-        """What subscribers in other processes left and cannot be believed: by name, and why."""
-        return dict(self._core.refused_inboxes)
-
-    @property
-    def instruments(self) -> Metrics:
-        """The counters and histograms themselves, for whoever hands them on."""
-        return self._core.metrics
-
-    def metrics(self) -> Mapping[tuple[str, str], int]:
-        """Counters since the store was opened, by (name, label)."""
-        return self._core.metrics.read()
-
-    def info(self) -> StoreInfo:
-        """Describe the state of each station at this moment."""
-        self.check_usable()
-        with self._core.lock:
-            return describe(self._core, self.path)
-
-    def stats(self) -> CoreStats:
-        """Say in numbers what each station holds; also of a store that stopped after a fault."""
-        if self._closed:
-            raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
-        self._core.check_process()
-        return stats_of(self._core)
 
     def __enter__(self) -> Self:
         """Give the store itself."""

@@ -95,6 +95,7 @@ _USED: Final[Mapping[str, Callable[[CoreStats], int]]] = {
     "acks": lambda stats: stats.acks_bytes,
     "quarantine": lambda stats: stats.quarantine_bytes,
     "dead_letters": lambda stats: stats.dead_letter_bytes,
+    "reserve": lambda stats: stats.reserve_bytes,
 }
 
 _OF_SUBSCRIBER: Final[Mapping[str, Callable[[SubscriberStats, int], int | None]]] = {

@@ -16,6 +16,7 @@ from quiver.clock import Clock, SystemClock
 from quiver.disk import Disk, LocalDisk, Stat
 from quiver.engine.core import core_folder, core_numbers, covered_place
 from quiver.engine.dead_letters import FOLDER as DEAD_LETTERS
+from quiver.engine.reserve import RESERVE_NAME
 from quiver.engine.standing import Standings, read_standings
 from quiver.engine.stats import CoreStats, SubscriberStats, folder_bytes
 from quiver.errors import DamageError
@@ -132,6 +133,7 @@ class _Core:
         self.log = self.log or OpenLog(self.disk, f"{folder}/wal")
         log = self.log.look(covered, covered_place(catalog))
         newest = -1 if catalog.newest_seq is None else catalog.newest_seq
+        reserve = self.disk.stat(f"{folder}/{RESERVE_NAME}")
         now = self.clock.wall_ns()
         return CoreStats(
             core=self.number,
@@ -151,6 +153,7 @@ class _Core:
             acks_bytes=folder_bytes(self.disk, f"{folder}/acks"),
             quarantine_bytes=folder_bytes(self.disk, f"{folder}/quarantine"),
             dead_letter_bytes=folder_bytes(self.disk, f"{folder}/{DEAD_LETTERS}"),
+            reserve_bytes=0 if reserve is None else min(reserve.size, reserve.allocated),
             cap_bytes=cap,
         )
 

@@ -45,7 +45,7 @@ def test_the_numbers_of_a_store(run, filled, kit) -> None:
     assert core["next_wal_seq"] == info["wal"]["wal_seq_last"] + 1
     assert core["acks_log_bytes"] == info["acks"]["log_bytes"]
     assert core["cap_bytes"] is None
-    parts = ("wal", "segment", "acks", "quarantine", "dead_letter")
+    parts = ("wal", "segment", "acks", "quarantine", "dead_letter", "reserve")
     assert core["used_bytes"] == sum(core[f"{part}_bytes"] for part in parts)
     assert found["used_bytes"] == core["used_bytes"]
     lags = {item["name"]: item for item in run("lag", filled, "--json").lines}

@@ -298,4 +298,4 @@ def test_metrics_count_what_happened(opener) -> None:
     read = store.metrics()
     assert read["quiver.wal.appended_bundles", ""] == 1
     assert read["quiver.segment.finalized_segments", ""] == 1
-    assert read["quiver.retention.evicted_segments", ""] == 1
+    assert read["quiver.retention.evicted_segments", "steady"] == 1

@@ -19,7 +19,7 @@ SERIES = {
     for metric in CATALOGUE
     for end in (["_bucket", "_sum", "_count"] if metric.kind == "histogram" else [""])
 }
-SCRAPED = {"core", "instance", "store"}
+SCRAPED = {"core", "instance", "job", "store"}
 RATES = r"(?:rate|increase)\((quiver_[a-z_]+)"
 
 
@@ -64,7 +64,7 @@ def test_an_alert_says_what_is_wrong_and_names_only_labels_that_are_there(rule) 
     text = " ".join(rule["annotations"].values())
     assert rule["annotations"]["summary"]
     metric = SERIES[re.findall(r"quiver_[a-z_]+", rule["expr"])[0]]
-    assert set(re.findall(r"\$labels\.([a-z]+)", text)) <= {"core", metric.label}
+    assert set(re.findall(r"\$labels\.([a-z]+)", text)) <= {"core", "job", metric.label}
 
 
 def test_the_dashboard_can_be_imported() -> None:

@@ -77,8 +77,8 @@ def test_the_cap_is_told_by_who_looks_and_shared_by_the_cores(beside) -> None:
         assert [core.cap_bytes for core in observer(beside).look().cores] == [None, None]
         found = observer(beside, size_cap=1001).look()
         assert [(core.core, core.cap_bytes) for core in found.cores] == [(0, 500), (3, 500)]
-    with beside.open(retention={"size_cap": "1GiB"}) as store:
-        assert store.stats().cap_bytes == KIB**3
+    with beside.open(retention={"size_cap": "4GiB"}) as store:
+        assert store.stats().cap_bytes == 2 * KIB**3
 
 
 def test_cores_that_come_and_go_are_followed(beside) -> None:

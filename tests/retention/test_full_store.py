@@ -83,11 +83,11 @@ def test_a_full_store_takes_appends_again_when_there_is_room() -> None:
     store = on_memory(MemoryDisk(), **knobs())
     store.subscribe("reader")
     taken = fill(store)
-    assert store.metrics()["quiver.retention.size_emergencies", ""] == 1
+    assert store.metrics()["quiver.retention.size_emergencies", "backpressure"] == 1
     with pytest.raises(quiver.CapacityError, match="the store is full"):
         store.append(bundle(taken))
     assert store.metrics()["quiver.wal.throttled_appends", ""] == 2
-    assert store.metrics()["quiver.retention.size_emergencies", ""] == 1
+    assert store.metrics()["quiver.retention.size_emergencies", "backpressure"] == 1
     assert numbers(store)[0] == 0
     store.maintain()
     more = fill(store, first=taken)
@@ -160,7 +160,7 @@ def test_drop_oldest_counts_for_each_subscriber_what_it_lost(subscribers) -> Non
         store.append(bundle(number))
     store.finalize()
     metrics = store.metrics()
-    assert metrics["quiver.segment.dropped", ""] > 3
+    assert metrics["quiver.segment.dropped", "size"] > 3
     for name in subscribers:
         lost = metrics["quiver.subscriber.dropped_bundles", name]
         assert numbers(store, name) == list(range(lost, 600))

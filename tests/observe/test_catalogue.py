@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 from store_kit import bundle, on_memory
 
 import quiver
@@ -134,6 +135,17 @@ def test_the_page_names_no_metric_that_there_is_not() -> None:
     assert set(re.findall(r"`(quiver\.[a-z_.]+)", text)) <= known | seeds
     spellings = {prometheus_name(metric) for metric in CATALOGUE}
     assert set(re.findall(r"`(quiver_[a-z_]+)", text)) <= spellings
+
+
+def test_the_samples_of_the_page_run_as_they_stand(tmp_path, monkeypatch, capsys) -> None:
+    samples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(samples) == 2
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("prometheus_client.REGISTRY", CollectorRegistry())
+    names: dict[str, object] = {}
+    for sample in samples:
+        exec(sample.replace(":9464", ":0"), names)  # That port may be taken here.
+    assert capsys.readouterr().out.startswith("http://127.0.0.1:")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from quiver.engine import CoreStats, Store
-from quiver.errors import ClosedError, InputError
+from quiver.errors import InputError, QuiverError
 from quiver.metrics import Histogram
 from quiver.observe.readings import Reading, read_counters, read_gauges
 from quiver.observe.snapshot import Observer
@@ -43,7 +43,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoreSource:
-    """An open store of this process; once it is closed there is nothing to say."""
+    """An open store of this process; once it is closed, or in a forked child, it is silent."""
 
     store: Store
     name: str = ""
@@ -54,8 +54,10 @@ class StoreSource:
         counted, histograms = metrics.read(), metrics.read_histograms()
         try:
             stats = self.store.stats()
-        except ClosedError:
-            return
+        except QuiverError:
+            if self.store.closed or self.store.inherited:
+                return  # Perhaps only since we began to look.
+            raise
         names = [subscriber.name for subscriber in stats.subscribers]
         counters = read_counters(stats.core, counted, subscribers=names)
         yield Found(stats.core, self.name, (*counters, *read_gauges(stats)), histograms)

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from store_kit import SLOTS, bundle, on_memory
 
 import quiver
-from quiver.errors import InputError, MissingError
+from quiver.errors import InputError, MissingError, StorageError
 from quiver.metrics import CATALOGUE, prometheus_name
 from quiver.observe import Collector, Observer, serve
 from quiver.observe.prometheus import parse_address
@@ -155,6 +155,25 @@ def test_a_closed_store_has_nothing_to_say_and_a_stopped_one_says_so(store) -> N
     assert value(samples(store), "quiver_store_stopped") == 1
     store._core.fault = None
     store.close()
+    assert samples(store) == {}
+
+
+def test_a_store_that_is_closed_under_a_scrape_is_silent_and_a_fault_is_not(store) -> None:
+    disk = store._core.disk
+    honest = disk.list_dir
+
+    def close_first(path: str) -> list[object]:
+        disk.list_dir = honest
+        store.close()
+        raise StorageError("the folder was let go of")
+
+    def fail(path: str) -> list[object]:
+        raise StorageError("the disk refused")
+
+    disk.list_dir = fail
+    with pytest.raises(StorageError, match="the disk refused"):
+        samples(store)
+    disk.list_dir = close_first
     assert samples(store) == {}
 
 

@@ -54,6 +54,7 @@ def test_a_bundle_set_is_a_set(acts, places):
             assert bundles.next_present(place, stop) == present
             missing = runs_of(set(range(place, stop)) - numbers)
             assert list(bundles.gaps(place, stop - place)) == missing
+            assert bundles.gap_count(place, stop - place) == len(missing)
 
 
 @given(ACTS, ACTS)

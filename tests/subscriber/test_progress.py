@@ -136,6 +136,7 @@ def test_progress_is_a_set_of_open_bundles(acts):
     assert progress.segments() == sorted(counts.items())
     still = [(seq, index) for seq, first, n in progress.gaps() for index in range(first, first + n)]
     assert still == sorted(naive.open)
+    assert progress.gap_count == len(list(progress.gaps()))
     for seq, count in counts.items():
         assert progress.outstanding(seq) == sum(bundle[0] == seq for bundle in naive.open)
         for index in range(count):

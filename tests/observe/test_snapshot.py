@@ -254,3 +254,12 @@ def test_what_was_looked_at_is_not_read_again(beside, monkeypatch) -> None:
     store.append(bundle(200))
     assert watch.look().cores[0].open_bundles == 201
     assert 0 < sum(read_bytes) < 8 * KIB < beside.disk.stat("core_0/wal/quiver.wal").size
+
+
+def test_a_core_that_is_about_to_be_made_is_empty(beside) -> None:
+    store, watch = beside.open(), observer(beside)
+    beside.disk.make_dir("core_5")
+    first, made = watch.look().cores
+    assert (first.core, made.core) == (0, 5)
+    assert (made.used_bytes, made.next_wal_seq, made.subscribers) == (0, 0, ())
+    store.close()

@@ -10,6 +10,7 @@
 ``quarantine`` damaged bytes set aside, with the reason
 ``watch``      wait until something in a folder changes
 ``lock``       one writer for a folder
+``holder``     who holds a lock, without taking it
 ``patience``   a lock that is waited for, but not for ever
 ``held``       locks taken once for work on many folders
 ``inside``     one folder of a disk as a disk of its own
@@ -21,6 +22,7 @@
 from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
 from quiver.disk.copying import copy_bytes
 from quiver.disk.held import HeldDisk
+from quiver.disk.holder import lock_holders
 from quiver.disk.inside import FolderDisk
 from quiver.disk.local import LocalDisk
 from quiver.disk.overlay import OverlayDisk
@@ -53,6 +55,7 @@ __all__ = [
     "fetch",
     "fetch_ranges",
     "is_temporary",
+    "lock_holders",
     "lock_within",
     "read_along",
     "read_apart",

@@ -10,6 +10,7 @@
 ``dissect``   any file of a store, item by item, for ``dump``
 ``sources``   files that ``ingest`` reads, and ``align``, which makes bundles of them
 ``rows``      Arrow values as JSON and CSV values, for ``cat``
+``live``      a store seen live, for ``top``
 ============  ====================================================================
 
 ``JSON.md`` lists the fields of each ``--json`` document.

@@ -31,6 +31,7 @@ VERBS: Final[dict[str, str]] = {
     "ls": "List what is in a store.",
     "lag": "Say how far subscribers are behind.",
     "stats": "Say in numbers what a store takes and holds.",
+    "top": "Watch a store live.",
     "check": "Look for damage in a store, and change nothing.",
     "dump": "Show what is in one file of a store.",
     "cat": "Write the rows of a slot to stdout.",

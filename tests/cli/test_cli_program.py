@@ -256,7 +256,7 @@ def test_quiet_and_no_color_are_taken_by_every_verb(run, filled) -> None:
         text = run(verb, "--help").out
         assert "--quiet" in text
         assert "--no-color" in text
-        assert ("--json" in text) == (verb not in ("cat", "sql"))
+        assert ("--json" in text) == (verb not in ("cat", "sql", "top"))
     assert run("check", filled, "-q", "--no-color").code == 0
 
 

@@ -1,0 +1,247 @@
+"""What is on a board, in words: lines and tables of text, for a screen or for a pipe.
+
+Names and reasons come from a disk that others write to: all of it is printable when it leaves here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Final
+
+from quiver.cli.live.board import Board
+from quiver.cli.live.events import Event
+from quiver.cli.live.look import CoreLook, Look, Writer
+from quiver.cli.live.rates import Rate
+from quiver.cli.output import count, printable
+from quiver.units import SECOND, format_bytes, format_duration
+
+__all__ = [
+    "Row",
+    "Sheet",
+    "bar",
+    "core_sheet",
+    "event_sheet",
+    "head_line",
+    "rate_words",
+    "spark",
+    "station_line",
+    "subscriber_sheet",
+    "used_words",
+]
+
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_WHOLE: Final = 10
+"""Rates from here on are written without a fraction."""
+_NOTHING: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: what it is about, what to sort it by, and its cells as text."""
+
+    name: str
+    keys: tuple[Any, ...]
+    cells: tuple[str, ...]
+    is_alarming: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table: titles, which of its columns stand to the right, and rows."""
+
+    titles: tuple[str, ...]
+    right: frozenset[int]
+    rows: tuple[Row, ...]
+
+    def sorted_by(self, column: int) -> Sheet:
+        """Sort the rows by a column: numbers from the largest, names from the first."""
+        down = column in self.right
+        known = [row for row in self.rows if row.keys[column] is not None]
+        unknown = [row for row in self.rows if row.keys[column] is None]
+        known.sort(key=lambda row: row.keys[column], reverse=down)
+        return Sheet(self.titles, self.right, (*known, *unknown))
+
+
+_Columns = Sequence[tuple[str, bool, Callable[[Any], tuple[Any, str]]]]
+
+
+def _sheet(columns: _Columns, rows: Iterable[tuple[str, Any, bool]]) -> Sheet:
+    made = []
+    for name, thing, is_alarming in rows:
+        cells = [write(thing) for _, _, write in columns]
+        texts = tuple(printable(text) for _, text in cells)
+        made.append(Row(name, tuple(key for key, _ in cells), texts, is_alarming))
+    right = frozenset(index for index, (_, is_right, _) in enumerate(columns) if is_right)
+    return Sheet(tuple(title for title, _, _ in columns), right, tuple(made))
+
+
+def _number(value: int | None) -> tuple[int | None, str]:
+    return value, _NOTHING if value is None else f"{value:,}"
+
+
+def _bytes(value: int | None) -> tuple[int | None, str]:
+    return value, _NOTHING if value is None else format_bytes(value)
+
+
+def _rate(value: float | None) -> tuple[float | None, str]:
+    if value is None:
+        return None, _NOTHING
+    return value, f"{value:,.0f}" if value >= _WHOLE or value == 0 else f"{value:.1f}"
+
+
+def _byte_rate(value: float | None) -> tuple[float | None, str]:
+    return value, _NOTHING if value is None else format_bytes(round(value))
+
+
+def _age(value: int | None) -> tuple[int | None, str]:
+    if value is None:
+        return None, _NOTHING
+    return value, format_duration(value) if value >= SECOND else "now"
+
+
+def _writer(writer: Writer) -> tuple[int, str]:
+    if writer.is_there is None:
+        return 0, "?"
+    return writer.pid or 0, str(writer.pid) if writer.is_there else "none"
+
+
+def core_sheet(board: Board) -> Sheet:
+    """Give a row for each core."""
+
+    def rate(core: CoreLook) -> Rate | None:
+        return None if board.rates is None else board.rates.cores.get(core.core)
+
+    columns: _Columns = (
+        ("core", False, lambda core: (core.core, str(core.core))),
+        ("writer", False, lambda core: _writer(core.writer)),
+        ("in/s", True, lambda core: _rate(r.bundles if (r := rate(core)) else None)),
+        ("bytes/s", True, lambda core: _byte_rate(r.bytes if (r := rate(core)) else None)),
+        ("log", True, lambda core: _bytes(core.wal_bytes)),
+        ("open", True, lambda core: _number(core.open_bundle_count)),
+        ("segs", True, lambda core: _number(len(core.segments))),
+        ("size", True, lambda core: _bytes(core.segment_bytes)),
+        ("acks", True, lambda core: _bytes(core.acks_bytes)),
+        ("quar", True, lambda core: _bytes(core.quarantine_bytes)),
+        ("used", True, lambda core: _bytes(core.used_bytes)),
+    )
+    cores = board.look.cores if board.look is not None else ()
+    return _sheet(
+        columns,
+        [(str(core.core), core, bool(core.problem or core.quarantine_bytes)) for core in cores],
+    )
+
+
+def subscriber_sheet(board: Board) -> Sheet:
+    """Give a row for each subscriber, its cores together."""
+    done = board.rates.done if board.rates is not None else {}
+    columns: _Columns = (
+        ("subscriber", False, lambda each: (each.name, each.name)),
+        ("bundles", True, lambda each: _number(each.bundle_count)),
+        ("size", True, lambda each: _bytes(each.byte_count)),
+        ("oldest", True, lambda each: _age(each.oldest_age_ns)),
+        ("done/s", True, lambda each: _rate(done.get(each.name))),
+        ("retrying", True, lambda each: _number(each.retrying_count)),
+        ("dead", True, lambda each: _number(each.dead_letter_count)),
+        ("state", False, lambda each: (each.is_paused, "paused" if each.is_paused else "")),
+    )
+    subscribers = board.look.subscribers if board.look is not None else ()
+    return _sheet(
+        columns,
+        [(each.name, each, bool(each.retrying_count or each.is_paused)) for each in subscribers],
+    )
+
+
+def event_sheet(events: Iterable[Event], zone: tzinfo | None = None) -> Sheet:
+    """Give a row for each event; times are those of the clock on the wall, or of ``zone``."""
+    columns: _Columns = (
+        ("time", False, lambda event: (event.at_ns, clock_time(event.at_ns, zone))),
+        (
+            "core",
+            False,
+            lambda event: (event.core, _NOTHING if event.core is None else str(event.core)),
+        ),
+        ("what happened", False, lambda event: (event.kind, event.text)),
+    )
+    rows = (
+        (f"{event.at_ns} {event.core} {event.text}", event, event.kind in ("damage", "store"))
+        for event in events
+    )
+    return _sheet(columns, rows)
+
+
+def clock_time(at_ns: int, zone: tzinfo | None = None) -> str:
+    """Write the time of day of a wall time."""
+    return f"{datetime.fromtimestamp(at_ns // SECOND, UTC).astimezone(zone):%H:%M:%S}"
+
+
+def head_line(board: Board, *, is_paused: bool, zone: tzinfo | None = None) -> str:
+    """Say what is looked at, and what a look takes."""
+    look = board.look
+    parts = [printable(board.folder)]
+    if look is not None:
+        parts.append(count(len(look.cores), "core"))
+    parts.append(f"every {format_duration(board.interval_ns)}")
+    if look is not None:
+        parts.append(f"a look takes {format_duration(_rounded(look.took_ns))}")
+        parts.append(clock_time(look.at_ns, zone))
+    if is_paused:
+        parts.append("PAUSED")
+    return " · ".join(parts)
+
+
+def rate_words(board: Board) -> str:
+    """Say what comes in."""
+    if board.rates is None:
+        return "in: not known yet"
+    total = board.rates.total
+    bundles = _rate(total.bundles)[1]
+    return f"in {bundles} bundles/s  {format_bytes(round(total.bytes))}/s"
+
+
+def used_words(board: Board) -> tuple[str, float | None]:
+    """Say what is used of the cap, and which share that is; None if no cap is known."""
+    used = board.look.used_bytes if board.look is not None else 0
+    if not board.cap:
+        return f"disk {format_bytes(used)}, no cap known", None
+    share = used / board.cap
+    return f"disk {format_bytes(used)} of {format_bytes(board.cap)}, {share:.0%}", share
+
+
+def station_line(look: Look) -> str:
+    """Say what each station has, all cores together."""
+    cores = look.cores
+    log = f"log {format_bytes(sum(core.wal_bytes for core in cores))}"
+    log += f" in {count(sum(core.wal_file_count for core in cores), 'file')}"
+    open_count = sum(core.open_bundle_count for core in cores)
+    segments = count(sum(len(core.segments) for core in cores), "segment")
+    parts = [
+        f"{log}, {open_count:,} open",
+        f"{segments} {format_bytes(sum(core.segment_bytes for core in cores))}",
+        f"acks {format_bytes(sum(core.acks_bytes for core in cores))}",
+        f"quarantine {format_bytes(sum(core.quarantine_bytes for core in cores))}",
+        count(sum(core.dead_letter_count for core in cores), "dead letter"),
+    ]
+    return " · ".join(parts)
+
+
+def spark(values: Sequence[float]) -> str:
+    """Draw numbers as a line of blocks, one each; the largest is as high as it goes."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return _BLOCKS[0] * len(values)
+    last = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[min(last, max(0, round(value / top * last)))] for value in values)
+
+
+def bar(share: float, width: int) -> str:
+    """Draw a share of 1 as a bar; more than 1 is full."""
+    filled = min(width, max(0, round(share * width)))
+    return "█" * filled + "░" * (width - filled)
+
+
+def _rounded(nanoseconds: int) -> int:
+    """Round to a tenth of a millisecond, and to whole ones from ten on."""
+    step = 100_000 if nanoseconds < _WHOLE * 1_000_000 else 1_000_000
+    return round(nanoseconds / step) * step

@@ -20,7 +20,7 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks fuzz demo clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks top-picture fuzz demo clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench-segment: $(READY) ## segments against plain files; writes bench/SEGMENT.md
 
 bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md; two minutes
 	$(BIN)/python -m bench.acks
+
+top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
+	$(BIN)/python -m bench.top
 
 soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak

@@ -93,29 +93,28 @@ class AsyncStore:
 
     async def _take(self, bundle: Mapping[str, Any], rest_ns: int) -> Receipt:
         """Take a bundle, and again when something has changed, as long as there is time."""
-        loop = asyncio.get_running_loop()
-        limit = loop.time() + rest_ns / SECOND
-        bell = Bell()
-
-        def act() -> Receipt:
-            return self._store.append(bundle, wait=False, timeout=0)
-
-        if rest_ns:
-            self._store.listeners.add(bell.ring)
+        try:
+            return await self._ask(lambda: self._store.append(bundle, wait=False, timeout=0))
+        except CapacityError:
+            if not rest_ns:
+                raise
+        loop, bell = asyncio.get_running_loop(), Bell()
+        began = loop.time()
+        self._store.listeners.add(bell.ring)
         try:
             while True:
                 bell.silence()
+                waited_ns = int((loop.time() - began) * SECOND)
                 try:
-                    return await self._ask(
-                        lambda: self._store.append(bundle, wait=False, timeout=0)
-                    )
+                    return await self._ask(lambda: self._store.append_again(bundle))
                 except CapacityError:
-                    rest_ns = int((limit - loop.time()) * SECOND)
-                    if rest_ns <= 0:
+                    if waited_ns >= rest_ns:
                         raise
-                await bell.wait(min(rest_ns, _LOOK_AGAIN_NS))
+                await bell.wait(min(rest_ns - waited_ns, _LOOK_AGAIN_NS))
         finally:
             self._store.listeners.discard(bell.ring)
+            waited_ns = int((loop.time() - began) * SECOND)
+            self._store.instruments.add("quiver.wal.throttled", waited_ns)
 
     async def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut."""

@@ -89,6 +89,24 @@ class Store(SubscriberDesk, StoreFacts):
         with core.lock:
             self.check_usable()
             taken = take_in_time(core, payloads, limit_ns, tick=self._tick_in_vain)
+        ticket = self._follow_up(taken, wait=wait)
+        return taken.wal_seq if wait else Receipt(self, ticket)
+
+    def append_again(self, bundle: Mapping[str, Any]) -> Receipt:
+        """Take a bundle that found no room before, if there is room now, and count it no more.
+
+        For the asyncio face, whose tasks do the waiting. Raises what ``append`` raises.
+        """
+        self.check_usable()
+        payloads = ingest.encode(self._core, bundle)
+        with self._core.lock:
+            self.check_usable()
+            taken = ingest.take(self._core, payloads)
+        return Receipt(self, self._follow_up(taken, wait=False))
+
+    def _follow_up(self, taken: ingest.Taken, *, wait: bool) -> Ticket:
+        """See to what comes behind the taking: a segment that is due, and durability."""
+        core = self._core
         wal_seq, wal = taken.wal_seq, core.config.wal
         if taken.has_sealed:
             self._write_sealed()
@@ -99,7 +117,7 @@ class Store(SubscriberDesk, StoreFacts):
             self._make_durable(ticket)
         elif ticket.place is not None and self._worker is not None:
             self._worker.flush_within(wal.flush_interval)
-        return wal_seq if wait else Receipt(self, ticket)
+        return ticket
 
     def wait_for_room_ns(self, timeout: float | str | None) -> int:
         """Give how long an append with this timeout waits for room in a full store."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from quiver import aio
     from quiver.bundle import RecordBundle
     from quiver.config import Config
+    from quiver.config_file import LoadedConfig, load_config
     from quiver.consumer import Consumer, subscribe
     from quiver.engine import Receipt, Store, open  # noqa: A004
     from quiver.scan import Scan, scan
@@ -63,6 +64,7 @@ __all__ = [
     "DamageError",
     "DamagedEntry",
     "InputError",
+    "LoadedConfig",
     "LockedError",
     "MissingError",
     "PoisonedError",
@@ -80,6 +82,7 @@ __all__ = [
     "WaitTimeoutError",
     "__version__",
     "aio",
+    "load_config",
     "open",
     "scan",
     "subscribe",
@@ -88,6 +91,7 @@ __all__ = [
 _LAZY = {
     "Config": "quiver.config",
     "Consumer": "quiver.consumer",
+    "LoadedConfig": "quiver.config_file",
     "Receipt": "quiver.engine",
     "RecordBundle": "quiver.bundle",
     "Scan": "quiver.scan",
@@ -95,6 +99,7 @@ _LAZY = {
     "SlotTable": "quiver.slots",
     "Store": "quiver.engine",
     "aio": "quiver.aio",
+    "load_config": "quiver.config_file",
     "open": "quiver.engine",
     "scan": "quiver.scan",
     "subscribe": "quiver.consumer",

@@ -2,22 +2,24 @@
 
 Sizes are bytes and durations nanoseconds in the dataclasses; a mapping (YAML, TOML, JSON) may
 spell them ``"32MB"`` and ``"25ms"``. An unknown key is an error that suggests the nearest one.
+``CONFIG.md`` says what each is for.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, cast, get_args
 
+from quiver.config_keys import PATH, read_keys, shown
 from quiver.errors import ConfigError
 from quiver.units import MILLISECOND, SECOND, parse_bytes, parse_duration
 
 __all__ = [
     "DICTIONARY_CARDINALITY",
     "HARD_LIMITS",
+    "OPTIONS",
     "AcksConfig",
     "Compression",
     "Config",
@@ -46,8 +48,12 @@ Coordination = Literal["static", "shared"]
 _MIB: Final = 1 << 20
 _BYTES: Final = {"kind": "bytes"}
 _DURATION: Final = {"kind": "duration"}
-_COUNT: Final = {"kind": "count"}
 _HOURS: Final = {"kind": "hours"}
+
+
+def _count(unit: str) -> dict[str, str]:
+    return {"kind": "count", "unit": unit}
+
 
 DICTIONARY_CARDINALITY: Final = 65_536
 """How many values a dictionary gathers unless ``segment.dictionary_cardinality`` says otherwise."""
@@ -68,7 +74,7 @@ class WalConfig:
     durability: Durability = "sync"
     max_size: int = field(default=512 * _MIB, metadata=_BYTES)
     rotate_size: int = field(default=64 * _MIB, metadata=_BYTES)
-    max_chunks: int = field(default=10, metadata=_COUNT)
+    max_chunks: int = field(default=10, metadata=_count("files"))
     reclaim: Reclaim = "punch"
     reclaim_size: int = field(default=_MIB, metadata=_BYTES)
     flush_interval: int = field(default=25 * MILLISECOND, metadata=_DURATION)
@@ -89,8 +95,8 @@ class SegmentConfig:
     target_size: int = field(default=32 * _MIB, metadata=_BYTES)
     compression: Compression = "none"
     max_open_duration: int = field(default=5 * SECOND, metadata=_DURATION)
-    max_streams: int = field(default=512, metadata=_COUNT)
-    dictionary_cardinality: int = field(default=DICTIONARY_CARDINALITY, metadata=_COUNT)
+    max_streams: int = field(default=512, metadata=_count("streams"))
+    dictionary_cardinality: int = field(default=DICTIONARY_CARDINALITY, metadata=_count("values"))
     schema_metadata: SchemaMetadata = "keep"
 
 
@@ -107,7 +113,7 @@ class SubscriberConfig:
 
     retry_first: int = field(default=SECOND, metadata=_DURATION)
     retry_max: int = field(default=30 * SECOND, metadata=_DURATION)
-    max_attempts: int = field(default=0, metadata=_COUNT)
+    max_attempts: int = field(default=0, metadata=_count("deliveries"))
     orphan_timeout: int = field(default=0, metadata=_DURATION)
 
 
@@ -163,9 +169,9 @@ class LimitsConfig:
 
     entry_bytes: int = field(default=256 * _MIB, metadata=_BYTES)
     decoded_bytes: int = field(default=1024 * _MIB, metadata=_BYTES)
-    rows: int = field(default=100_000_000, metadata=_COUNT)
-    columns: int = field(default=10_000, metadata=_COUNT)
-    nesting: int = field(default=48, metadata=_COUNT)
+    rows: int = field(default=100_000_000, metadata=_count("rows"))
+    columns: int = field(default=10_000, metadata=_count("columns"))
+    nesting: int = field(default=48, metadata=_count("levels"))
 
     def for_reading(self) -> LimitsConfig:
         """Give what bytes on disk are held to: all that any writer may have written."""
@@ -192,91 +198,119 @@ class Config:
 
     def __post_init__(self) -> None:
         """Check each knob, however it was set, and what no single knob can say."""
-        for section in fields(self):
-            for knob in fields(getattr(self, section.name)):
-                value = getattr(getattr(self, section.name), knob.name)
-                _check(knob, value, f"{section.name}.{knob.name}")
-        for knob in fields(HARD_LIMITS):
-            most = getattr(HARD_LIMITS, knob.name)
-            if getattr(self.limits, knob.name) > most:
-                raise ConfigError(f"limits.{knob.name}: at most {most:,}")
-        if self.acks.max_size > ACK_LOG_BYTES_MAX:
-            raise ConfigError(f"acks.max_size: at most {ACK_LOG_BYTES_MAX:,}")
-        if self.wal.max_size < self.limits.entry_bytes:
-            raise ConfigError(
-                f"wal.max_size ({self.wal.max_size}) is below limits.entry_bytes "
-                f"({self.limits.entry_bytes}): the largest bundle would never fit",
-                hint="raise wal.max_size or lower limits.entry_bytes",
-            )
-        if 0 < self.retention.size_cap < self.size_cap_min:
-            raise ConfigError(
-                f"retention.size_cap ({self.retention.size_cap}) is below {self.size_cap_min}",
-                hint="it must hold wal.max_size, two segments of segment.target_size and 128 KiB",
-            )
+        sections = {name: getattr(self, name) for name in _SECTIONS}
+        for key, knob in OPTIONS.items():
+            _check(knob, getattr(sections[key.partition(".")[0]], knob.name), key)
+        for error in conflicts(sections):
+            raise error
 
     @property
     def size_cap_min(self) -> int:
         """The least cap that one core can work with, in bytes."""
-        return self.wal.max_size + 2 * self.segment.target_size + (128 << 10)
+        return _size_cap_min(self.wal, self.segment)
 
     @classmethod
     def of(cls, value: Config | Mapping[str, Any] | None) -> Config:
-        """Make a config from a mapping of sections, or take a ready one; None is the default."""
-        if value is None:
-            return cls()
+        """Make a config from a mapping of sections, or take a ready one; None is the default.
+
+        Keys may be dotted, and stand where ``config_keys`` says; ``path`` is passed over.
+        """
         if isinstance(value, Config):
             return value
-        return cast("Config", _load(cls, value, ""))
+        given, faults = read_keys({} if value is None else value, OPTIONS)
+        for fault in faults:
+            raise ConfigError(fault.text, hint=fault.hint)
+        return cls(**sections_of({k: read_option(k, g.value) for k, g in given.items()}))
+
+
+_SECTIONS: Final = {s.name: cast("type[Any]", s.default_factory) for s in fields(Config)}
+
+OPTIONS: Final[Mapping[str, dataclasses.Field[Any]]] = {
+    f"{name}.{knob.name}": knob for name, kind in _SECTIONS.items() for knob in fields(kind)
+}
+"""Every option by its dotted key, in flow order."""
+
+
+def read_option(key: str, value: object, *, name: str = "") -> object:
+    """Read what an option is given and check it; ``name`` is what an error calls it."""
+    if key == PATH:
+        if isinstance(value, str) and value and "\0" not in value:
+            return value
+        raise ConfigError(f"{name or key}: {shown(value)} is not the name of a folder")
+    knob = OPTIONS[key]
+    parse = _PARSERS.get(knob.metadata.get("kind", ""))
+    read = value if parse is None else parse(value, name or key)
+    _check(knob, read, name or key)
+    return read
+
+
+def sections_of(values: Mapping[str, object]) -> dict[str, Any]:
+    """Make the sections that values by dotted keys belong to; the rest is the default."""
+    given: dict[str, dict[str, object]] = {name: {} for name in _SECTIONS}
+    for key in OPTIONS.keys() & values.keys():
+        section, _, option = key.partition(".")
+        given[section][option] = values[key]
+    return {name: kind(**given[name]) for name, kind in _SECTIONS.items()}
+
+
+def conflicts(sections: Mapping[str, Any]) -> Iterator[ConfigError]:
+    """Find what no option can say by itself, in sections of which each option is right."""
+    wal, segment, limits = sections["wal"], sections["segment"], sections["limits"]
+    for knob in fields(HARD_LIMITS):
+        most = getattr(HARD_LIMITS, knob.name)
+        if getattr(limits, knob.name) > most:
+            yield ConfigError(f"limits.{knob.name}: at most {most:,}")
+    if sections["acks"].max_size > ACK_LOG_BYTES_MAX:
+        yield ConfigError(f"acks.max_size: at most {ACK_LOG_BYTES_MAX:,}")
+    if wal.max_size < limits.entry_bytes:
+        yield ConfigError(
+            f"wal.max_size ({wal.max_size}) is below limits.entry_bytes "
+            f"({limits.entry_bytes}): the largest bundle would never fit",
+            hint="raise wal.max_size or lower limits.entry_bytes",
+        )
+    least, cap = _size_cap_min(wal, segment), sections["retention"].size_cap
+    if 0 < cap < least:
+        yield ConfigError(
+            f"retention.size_cap ({cap}) is below {least}",
+            hint="it must hold wal.max_size, two segments of segment.target_size and 128 KiB",
+        )
+
+
+def _size_cap_min(wal: WalConfig, segment: SegmentConfig) -> int:
+    return wal.max_size + 2 * segment.target_size + (128 << 10)
 
 
 _HOURS_MAX: Final = 1_000_000
 """More than a century, and nanoseconds still fit."""
 
+_MOST: Final = 1 << 62
+"""Of bytes, nanoseconds (146 years) or things: the double still fits in 64 bits."""
+
 ACK_LOG_BYTES_MAX: Final = 128 * _MIB
 """Half of what ack.log is allowed to reach, so that a checkpoint is made in time."""
-
-
-def _load(kind: type[Any], values: object, prefix: str) -> object:
-    """Build one dataclass from a mapping, refusing keys that it does not have."""
-    where = prefix.rstrip(".") or "config"
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{where}: {values!r} is not a section of keys and values")
-    known = {knob.name: knob for knob in fields(kind)}
-    made: dict[str, object] = {}
-    for key, value in values.items():
-        knob = known.get(key)
-        if knob is None:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known: {', '.join(known)}"
-            raise ConfigError(f"{prefix}{key}: there is no such option", hint=hint)
-        made[key] = _value(knob, value, f"{prefix}{key}")
-    return kind(**made)
-
-
-def _value(knob: dataclasses.Field[Any], value: object, key: str) -> object:
-    if knob.default_factory is not dataclasses.MISSING:
-        return _load(cast("type[Any]", knob.default_factory), value, f"{key}.")
-    kind = knob.metadata.get("kind")
-    return _PARSERS[kind](value, key) if kind in _PARSERS else value
 
 
 def _check(knob: dataclasses.Field[Any], value: object, key: str) -> None:
     if "kind" not in knob.metadata:
         choices = get_args(_CHOICES[knob.name])
         if value not in choices:
-            raise ConfigError(f"{key}: {value!r} is none of {', '.join(choices)}")
+            raise ConfigError(f"{key}: {shown(value)} is none of {', '.join(choices)}")
         return
     if knob.metadata["kind"] == "hours":
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigError(f"{key}: {value!r} is not a number of hours")
+            raise ConfigError(f"{key}: {shown(value)} is not a number of hours")
         if not 0 <= value <= _HOURS_MAX:
-            raise ConfigError(f"{key}: {value} is not between 0 and {_HOURS_MAX:,} hours")
+            raise ConfigError(f"{key}: {shown(value)} is not between 0 and {_HOURS_MAX:,} hours")
         return
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{key}: {value!r} is not a whole number", hint="Config.of reads '32MB'")
+        text = f"{key}: {shown(value)} is not a whole number"
+        has_unit = knob.metadata["kind"] != "count"
+        raise ConfigError(text, hint="Config.of reads '32MB'" if has_unit else "")
     least = 0 if knob.default == 0 else 1
     if value < least:
         raise ConfigError(f"{key}: must be {'above zero' if least else 'zero or more'}")
+    if value > _MOST:
+        raise ConfigError(f"{key}: {shown(value)} is too much", hint=f"at most {_MOST:,}")
 
 
 _CHOICES: Final[dict[str, Any]] = {

@@ -13,6 +13,8 @@ from quiver.errors import ConfigError
 __all__ = [
     "MILLISECOND",
     "SECOND",
+    "exact_bytes",
+    "exact_duration",
     "format_bytes",
     "format_duration",
     "parse_bytes",
@@ -34,6 +36,10 @@ _SIZES = {
     "gib": 2**30,
     "tib": 2**40,
 }
+_EXACT_SIZES = (
+    *(("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40)),
+    *(("kB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12)),
+)
 _DURATIONS = {
     "ns": 1,
     "us": 1_000,
@@ -63,15 +69,17 @@ def _parse(
     value: float | str, factors: dict[str, int], *, key: str, wanted: str, bare_factor: int
 ) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ConfigError(f"{key}: {value!r} is not {wanted}")
+        raise ConfigError(f"{key}: {value!r:.100} is not {wanted}")
     if not isinstance(value, str):
-        if value < 0 or (isinstance(value, float) and not math.isfinite(value)):
-            raise ConfigError(f"{key}: {value!r} is not {wanted}")
+        if value < 0 or (isinstance(value, float) and not math.isfinite(value * bare_factor)):
+            raise ConfigError(f"{key}: {value!r:.100} is not {wanted}")
         return round(value * bare_factor)
     match = _QUANTITY.fullmatch(value)
     factor = factors.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise ConfigError(f"{key}: {value!r} is not {wanted}", hint=f"units: {_spell(factors)}")
+        raise ConfigError(
+            f"{key}: {value!r:.100} is not {wanted}", hint=f"units: {_spell(factors)}"
+        )
     whole, _, fraction = match[1].partition(".")
     exact = int(whole) * factor
     return exact + (round(float(f"0.{fraction}") * factor) if fraction else 0)
@@ -90,6 +98,23 @@ def format_duration(nanoseconds: int) -> str:
     """Write a duration with its largest unit: ``25000000`` gives ``25ms``."""
     units = (("d", 86_400 * SECOND), ("h", 3600 * SECOND), ("m", 60 * SECOND), ("s", SECOND))
     return _format(nanoseconds, (*units, ("ms", MILLISECOND), ("us", 1_000)), "ns")
+
+
+def exact_bytes(count: int) -> str:
+    """Write a size so that ``parse_bytes`` gives the same: ``33554432`` gives ``32MiB``."""
+    return _exact(count, (*_EXACT_SIZES, ("B", 1)))
+
+
+def exact_duration(nanoseconds: int) -> str:
+    """Write a duration so that ``parse_duration`` gives the same: ``90 * SECOND`` gives ``90s``."""
+    return _exact(nanoseconds, tuple((u, f) for u, f in _DURATIONS.items() if u))
+
+
+def _exact(value: int, units: tuple[tuple[str, int], ...]) -> str:
+    """Take the unit of which it is the fewest, and a whole number."""
+    fitting = (each for each in units if value % each[1] == 0 and each[1] <= max(value, 1))
+    unit, factor = max(fitting, key=lambda each: each[1])
+    return f"{value // factor}{unit}"
 
 
 def _format(value: int, units: tuple[tuple[str, int], ...], smallest: str) -> str:

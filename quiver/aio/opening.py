@@ -12,7 +12,7 @@ from quiver import engine
 from quiver.aio.call import ask
 from quiver.aio.store import AsyncStore
 from quiver.clock import Clock
-from quiver.config import Config
+from quiver.config_file import ConfigLike
 from quiver.disk import Disk
 from quiver.engine import RecoveryProgress, Store
 from quiver.engine.worker import Worker
@@ -27,7 +27,7 @@ def open(  # noqa: A001
     path: str | os.PathLike[str],
     *,
     slots: SlotTable | Mapping[str, int] | Iterable[str | Slot] | None = None,
-    config: Config | Mapping[str, Any] | None = None,
+    config: ConfigLike = None,
     core: int | None = None,
     clock: Clock | None = None,
     disk: Disk | None = None,

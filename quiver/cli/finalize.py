@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quiver.cli.exits import DAMAGED, OK
-from quiver.cli.opening import open_store, strict_option
+from quiver.cli.opening import config_options, open_store, strict_option
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 
@@ -28,6 +28,7 @@ __all__ = ["finalize"]
 )
 @click.argument("folder", metavar="DIR")
 @strict_option
+@config_options
 def finalize(output: Output, *, folder: str, strict: bool) -> int:
     """Recover a store and make its log a segment.
 

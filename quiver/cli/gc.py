@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quiver.cli.opening import open_store
+from quiver.cli.opening import config_options, open_store
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.errors import LockedError
@@ -32,6 +32,7 @@ _COUNTS = (
     ),
 )
 @click.argument("folder", metavar="DIR")
+@config_options
 def gc(output: Output, *, folder: str) -> None:
     """Take over what subscribers did, and delete what all have.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.opening import open_store, strict_option
+from quiver.cli.opening import config_options, open_store, strict_option
 from quiver.cli.output import Output, count
 from quiver.cli.program import COUNT_MAX, verb
 from quiver.cli.scraping import check_endpoint, metrics_option, scraped
@@ -83,6 +83,7 @@ class _Tally:
 )
 @strict_option
 @metrics_option
+@config_options
 def ingest(
     output: Output,
     *,

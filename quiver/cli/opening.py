@@ -1,25 +1,92 @@
-"""How verbs get hold of a store: a bar while it recovers, strictly if asked for, and locks."""
+"""How verbs get hold of a store: a bar while it recovers, strictly if asked for, and locks.
+
+Each that opens one takes its options as ``config_options`` says, above those of the environment.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from quiver.cli.output import Output
 
 if TYPE_CHECKING:
+    from quiver.config_file import LoadedConfig
     from quiver.disk import Disk, LocalDisk
     from quiver.engine import RecoveryProgress, Store
+    from quiver.errors import ConfigError
 
-__all__ = ["hold_store", "open_store", "recovery_bar", "strict_option"]
+__all__ = [
+    "config_options",
+    "examined",
+    "hold_store",
+    "open_store",
+    "recovery_bar",
+    "set_option",
+    "settings",
+    "strict_option",
+]
 
 strict_option: Final = click.option(
     "--strict", is_flag=True, help="Refuse a damaged store, and leave it as it is."
 )
+
+
+def _keep_file(ctx: click.Context, _: click.Parameter, given: str | None) -> None:
+    ctx.ensure_object(Output).config_file = given
+
+
+def _keep_sets(ctx: click.Context, _: click.Parameter, given: tuple[str, ...]) -> None:
+    for pair in given:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise click.BadParameter(f"{pair!r} is not KEY=VALUE, as wal.max_size=1GB is")
+        ctx.ensure_object(Output).overrides[key] = value
+
+
+set_option: Final = click.option(
+    "--set",
+    multiple=True,
+    metavar="KEY=VALUE",
+    expose_value=False,
+    callback=_keep_sets,
+    help="An option of the store, as wal.max_size=1GB; above file and environment. Repeatable.",
+)
+
+
+def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a verb take the options of a store; ``open_store`` finds them in the Output."""
+    file_option = click.option(
+        "--config",
+        metavar="FILE",
+        expose_value=False,
+        callback=_keep_file,
+        help="Options of the store: YAML, or TOML or JSON by its name. DIR, not its path, counts.",
+    )
+    return file_option(set_option(function))
+
+
+def settings(output: Output, *, strict: bool = False) -> LoadedConfig:
+    """Give the options that were asked for; read once, for the file may be a pipe."""
+    from quiver.config_file import unless_wrong
+
+    if strict:
+        output.overrides["recovery.policy"] = "strict"
+    if output.config is None:
+        output.config = unless_wrong(*examined(output, output.config_file))
+    return output.config
+
+
+def examined(output: Output, file: str | None) -> tuple[LoadedConfig | None, list[ConfigError]]:
+    """Read what was asked for, from a file among others; gives all that is wrong with it."""
+    from quiver.config_file import Text, examine
+
+    override = {key: Text(value) for key, value in output.overrides.items()}
+    return examine(file, environ=os.environ, override=override, override_name="--set")
 
 
 @contextmanager
@@ -41,11 +108,11 @@ def open_store(
     """Open one core of a store, by default without a worker."""
     import quiver
 
-    opener = quiver.open
-    if strict:
-        opener = partial(quiver.open, config={"recovery": {"policy": "strict"}})
+    config = settings(output, strict=strict)
     with recovery_bar(output) as watch:
-        return opener(folder, slots=slots, core=core, worker=worker, progress=watch)
+        return quiver.open(
+            folder, slots=slots, config=config, core=core, worker=worker, progress=watch
+        )
 
 
 @contextmanager

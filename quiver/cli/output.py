@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from quiver.config_file import LoadedConfig
+
 __all__ = ["Output", "brief_time", "count", "format_time", "plain", "printable", "size"]
 
 EXACT_MAX: Final = 1 << 53
@@ -37,13 +39,19 @@ _TIME: Final = re.compile(r"(.+\.[0-9]{3})[0-9]{6}Z")
 
 
 class Output:
-    """One run's stdout and stderr, and the options that say how to use them."""
+    """One run's stdout and stderr, and the options that say how to use them.
+
+    Those of a store that verbs have in common are kept here as well, for who opens one.
+    """
 
     def __init__(self) -> None:
         self.as_json = False
         self.is_quiet = False
         self.no_color = bool(os.environ.get("NO_COLOR"))
         self.with_traceback = False
+        self.config_file: str | None = None
+        self.overrides: dict[str, str] = {}
+        self.config: LoadedConfig | None = None
         self._bar: Progress | None = None
 
     def document(self, fields: Mapping[str, Any]) -> None:

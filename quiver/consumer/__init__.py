@@ -19,11 +19,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from quiver.clock import Clock
-from quiver.config import Config
+from quiver.config_file import ConfigLike, config_of
 from quiver.consumer.consumer import Consumer
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.start import Start
@@ -42,7 +41,7 @@ def subscribe(
     slots: Collection[str] | str | None = None,
     prefetch: int = 0,
     commit_interval: float | str = "250ms",
-    config: Config | Mapping[str, Any] | None = None,
+    config: ConfigLike = None,
     clock: Clock | None = None,
     disk: Disk | None = None,
     worker: bool = True,
@@ -66,7 +65,7 @@ def subscribe(
             core=core,
             start=start,
             options={"order": order, "slots": slots, "prefetch": prefetch},
-            config=Config.of(config),
+            config=config_of(config),
             commit_interval=commit_interval,
             clock=clock,
             keep=worker,

@@ -15,12 +15,14 @@
 ``held``       locks taken once for work on many folders
 ``inside``     one folder of a disk as a disk of its own
 ``overlay``    another disk with changes that nobody else sees
+``foreign``    a file of the user's own, which is in no store
 ``calls``      what the system can do and the standard library does not know
 =============  ====================================================================
 """
 
 from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
 from quiver.disk.copying import copy_bytes
+from quiver.disk.foreign import foreign_path, read_foreign
 from quiver.disk.held import HeldDisk
 from quiver.disk.holder import lock_holders
 from quiver.disk.inside import FolderDisk
@@ -54,11 +56,13 @@ __all__ = [
     "copy_range",
     "fetch",
     "fetch_ranges",
+    "foreign_path",
     "is_temporary",
     "lock_holders",
     "lock_within",
     "read_along",
     "read_apart",
+    "read_foreign",
     "remove",
     "replace",
     "save_bytes",

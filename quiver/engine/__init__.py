@@ -37,10 +37,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from quiver.clock import Clock, SystemClock
-from quiver.config import Config
+from quiver.config_file import ConfigLike, config_of
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.core import RecoveryReport
 from quiver.engine.cores import check_core, open_any
@@ -69,7 +68,7 @@ def open(  # noqa: A001
     path: str | os.PathLike[str],
     *,
     slots: SlotTable | Mapping[str, int] | Iterable[str | Slot] | None = None,
-    config: Config | Mapping[str, Any] | None = None,
+    config: ConfigLike = None,
     core: int | None = None,
     clock: Clock | None = None,
     disk: Disk | None = None,
@@ -79,10 +78,11 @@ def open(  # noqa: A001
     """Open the store in folder ``path`` for writing, recover it, and give it.
 
     ``slots`` names the payloads of a bundle, in order; needed to create a store, and checked if it
-    exists. ``config`` is a Config or a mapping of its sections. One process may write a core
-    at a time: this takes the first core that nobody writes, and makes another one if there is none,
-    so that N writers of one store get N cores; ``core`` chooses one. ``Store.subscribe`` gives what
-    is in this core, ``quiver.subscribe`` and ``quiver.scan`` what is in all of them.
+    exists. ``config`` is a Config, a mapping of its sections, or the path of a file with them, of
+    which ``path`` counts for nothing here. One process may write a core at a time: this takes the
+    first core that nobody writes, and makes another one if there is none, so that N writers of one
+    store get N cores; ``core`` chooses one. ``Store.subscribe`` gives what is in this core,
+    ``quiver.subscribe`` and ``quiver.scan`` what is in all of them.
 
     ``disk`` and ``clock`` replace the operating system's, for tests; with
     ``worker=False`` the store has no thread and the caller calls ``maintain``. ``progress`` is
@@ -95,7 +95,7 @@ def open(  # noqa: A001
     """
     check_core(core)
     table = None if slots is None else SlotTable.of(slots)
-    settings = Config.of(config)
+    settings = config_of(config)
     if clock is None:
         clock = SystemClock()
     if disk is not None:

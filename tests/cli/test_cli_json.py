@@ -101,6 +101,15 @@ def test_the_fields_of_subscriber_are_those_on_the_page(run, store, kit) -> None
     assert set(kit.leaves(found)) == fields("subscriber rm")
 
 
+def test_the_fields_of_config_are_those_on_the_page(run, tmp_path, kit) -> None:
+    path = tmp_path / "q.yaml"
+    path.write_text("wal: {max_sise: 1}")
+    found = run("config", "check", path, "--json").document
+    assert set(kit.leaves(found)) == fields("config check")
+    found = run("config", "show", "--json").document
+    assert set(kit.leaves(found)) == fields("config show")
+
+
 def test_the_fields_of_gc_are_those_on_the_page(run, store, kit) -> None:
     with quiver.open(store, core=2, worker=False):
         found = run("gc", store, "--json").document

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quiver.cli.opening import config_options
 from quiver.cli.output import Output
 from quiver.cli.program import verb
 from quiver.cli.subscribers.desk import check_start, start_option
@@ -23,6 +24,7 @@ __all__ = ["add"]
 @click.argument("folder", metavar="DIR")
 @click.argument("name", metavar="NAME")
 @start_option("What it gets first")
+@config_options
 def add(output: Output, *, folder: str, name: str, start: str) -> None:
     """Register a subscriber.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quiver.cli.opening import config_options
 from quiver.cli.output import Output
 from quiver.cli.program import verb
 
@@ -16,6 +17,7 @@ __all__ = ["pause"]
 )
 @click.argument("folder", metavar="DIR")
 @click.argument("name", metavar="NAME")
+@config_options
 def pause(output: Output, *, folder: str, name: str) -> None:
     """Deliver nothing to a subscriber for now.
 

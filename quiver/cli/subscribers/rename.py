@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quiver.cli.opening import config_options
 from quiver.cli.output import Output
 from quiver.cli.program import verb
 from quiver.errors import SubscriberError
@@ -18,6 +19,7 @@ __all__ = ["rename"]
 @click.argument("folder", metavar="DIR")
 @click.argument("name", metavar="NAME")
 @click.argument("new_name", metavar="NEW")
+@config_options
 def rename(output: Output, *, folder: str, name: str, new_name: str) -> None:
     """Give a subscriber another name.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from quiver.cli.opening import config_options
 from quiver.cli.output import Output
 from quiver.cli.program import verb
 from quiver.cli.subscribers.desk import check_start, start_option
@@ -22,6 +23,7 @@ __all__ = ["reset"]
 @click.argument("folder", metavar="DIR")
 @click.argument("name", metavar="NAME")
 @start_option("Where it starts over")
+@config_options
 def reset(output: Output, *, folder: str, name: str, start: str) -> None:
     """Let a subscriber start over.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quiver.cli.opening import config_options
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.errors import InputError
@@ -28,6 +29,7 @@ __all__ = ["rm"]
 @click.argument("folder", metavar="DIR")
 @click.argument("name", metavar="NAME")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@config_options
 def rm(output: Output, *, folder: str, name: str, yes: bool) -> None:
     """Remove a subscriber for good.
 

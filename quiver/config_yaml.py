@@ -25,13 +25,14 @@ __all__ = ["parse_yaml"]
 
 _DEPTH_MAX: Final = 64
 _TAG: Final = "tag:yaml.org,2002:"
+_DIGITS: Final = r"[0-9]*\.[0-9]+|[0-9]+\.|[0-9]+(?=[eE])"
 _PLAIN: Final = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?(?:0|[1-9][0-9]{0,29})", list("-+0123456789")),
     (
         "float",
-        r"[-+]?(?:(?:[0-9]*\.[0-9]+|[0-9]+\.|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|(?i:\.inf))|(?i:\.nan)",
+        rf"[-+]?(?:(?:{_DIGITS})(?:[eE][-+]?[0-9]+)?|(?i:\.inf))|(?i:\.nan)",
         list("-+.0123456789"),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -185,7 +186,7 @@ class Consumer:
     def refresh(self) -> None:
         """Look for new segments and cores now; it is done whenever a folder changes, too."""
         self.check_usable()
-        with self._lock:
+        with self._telling(), self._lock:
             self._find_cores()
             for follower in self._followers.values():
                 self._guard(follower, lease.check)
@@ -198,8 +199,17 @@ class Consumer:
         Raises SubscriberError if another process goes on as this subscriber.
         """
         self.check_usable()
-        with self._lock:
+        with self._telling(), self._lock:
             self._commit()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell at the end what happened in any core, without the lock."""
+        try:
+            yield
+        finally:
+            for follower in list(self._followers.values()):
+                follower.events.tell()
 
     def _commit(self) -> None:
         for follower in self._followers.values():
@@ -247,7 +257,7 @@ class Consumer:
             return
         if self._keeper is not None:
             self._keeper.stop()
-        with self._lock:
+        with self._telling(), self._lock:
             if self.closed:
                 return  # Another thread was faster.
             self._closed = True

@@ -26,6 +26,7 @@ from quiver.engine.listeners import Listeners
 from quiver.engine.readers import OpenedSegment, Readers
 from quiver.engine.start import Position, Start, find_start, parse_start
 from quiver.errors import ClosedError, DamageError, MissingError, QuiverError
+from quiver.events import Events
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
 from quiver.segment import Catalog, parse_segment_name, read_info
@@ -68,6 +69,7 @@ class Follower:
         self.readers = Readers(disk, config.limits)
         self.metrics = Metrics()
         self.outlet: Outlet = self
+        self.events = Events(lock, store=disk.locate(""), core=number)
         self.missing_segments: set[int] = set()
         self.unread_counts: dict[int, int] = {}
         self.forgotten: deque[Claim] = deque()

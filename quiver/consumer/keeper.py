@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -11,11 +10,10 @@ from typing import Protocol
 from quiver.disk import Disk, Watch
 from quiver.engine.core import core_folder, core_numbers
 from quiver.errors import ClosedError, QuiverError, SubscriberError
+from quiver.events import Events
 from quiver.units import SECOND
 
 __all__ = ["Keeper"]
-
-_log = logging.getLogger("quiver.consumer")
 
 
 class Kept(Protocol):
@@ -47,6 +45,7 @@ class Keeper:
         """Start; what was done is committed within ``interval_ns``."""
         self.failure: Exception | None = None
         self._kept = kept
+        self._events = Events(store=disk.locate(""))
         self._disk = disk
         self._interval = max(interval_ns, 1) / SECOND
         self._stopped = threading.Event()
@@ -99,5 +98,6 @@ class Keeper:
             self._stopped.set()
         except Exception as error:  # noqa: BLE001 It is kept for whoever asks; the next try comes.
             if self.failure is None:
-                _log.warning("consumer.keeping_failed", extra={"error": str(error)})
+                self._events.warning("consumer.keeping_failed", error=error)
             self.failure = copy.copy(error) if isinstance(error, QuiverError) else error
+        self._events.tell()

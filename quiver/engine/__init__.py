@@ -41,7 +41,7 @@ from collections.abc import Callable, Iterable, Mapping
 from quiver.clock import Clock, SystemClock
 from quiver.config_file import ConfigLike, config_of
 from quiver.disk import Disk, LocalDisk
-from quiver.engine.core import RecoveryReport
+from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.cores import check_core, open_any
 from quiver.engine.info import StoreInfo
 from quiver.engine.receipt import Receipt
@@ -100,11 +100,27 @@ def open(  # noqa: A001
         clock = SystemClock()
     if disk is not None:
         opened = open_any(disk, core, slots=table, config=settings, clock=clock, watch=progress)
-        return Store(opened, worker=worker)
+        return _announced(Store(opened, worker=worker), opened)
     local = LocalDisk(path, create=table is not None)
     try:
         opened = open_any(local, core, slots=table, config=settings, clock=clock, watch=progress)
     except BaseException:
         local.close()
         raise
-    return Store(opened, worker=worker, let_go=local.close)
+    return _announced(Store(opened, worker=worker, let_go=local.close), opened)
+
+
+def _announced(store: Store, core: Core) -> Store:
+    """Log what the recovery found, and that the store is open."""
+    report = core.report
+    core.events.info(
+        "store.opened",
+        durability=store.durability,
+        segment_count=len(core.catalog),
+        subscriber_count=len(core.registry.ids),
+        replayed_bundle_count=report.replayed_bundles,
+        skipped_bundle_count=report.skipped_bundles,
+        damage_count=len(report.damage),
+    )
+    core.events.tell()
+    return store

@@ -30,6 +30,7 @@ from quiver.engine.numbers import core_folder, core_numbers
 from quiver.engine.readers import Readers
 from quiver.engine.reserve import Reserve
 from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
+from quiver.events import Events
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
 from quiver.retention import Ages
@@ -177,11 +178,15 @@ class Core:
     """The last one in ack.log, durable."""
     covered_end: Place = field(default=Place(0, 0))
     """The place in the WAL before which segments hold everything; ``reclaim`` gives it back."""
+    events: Events = field(init=False)
+    """What is to be logged, by whoever lets go of the lock."""
+    is_fault_told: bool = False
     fault: BaseException | None = None
     finalize_failure: QuiverError | None = None
 
     def __post_init__(self) -> None:
         """Tie the conditions that others sleep on to the lock."""
+        self.events = Events(self.lock, store=self.disk.locate(""), core=self.number)
         self.changed = threading.Condition(self.lock)
         self.readers = Readers(self.disk, self.config.limits)
         self.written = threading.Condition(self.lock)
@@ -226,6 +231,10 @@ class Core:
     def check(self) -> None:
         """Raise PoisonedError if an earlier act left the state of the disk unknown."""
         if self.broken is not None:
+            if not self.is_fault_told:
+                self.is_fault_told = True
+                self.events.error("store.poisoned", error=self.broken)
+            self.events.tell()
             raise PoisonedError(
                 f"the store stopped in the middle of a write: {self.broken!r}",
                 hint="close it and open it again: recovery finds out what survived",

@@ -10,7 +10,6 @@ Reading is done without the lock, everything else with it held.
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
@@ -44,7 +43,6 @@ _READS_MAX: Final = 3
 _JITTER: Final = 0.2
 _LATEST_NS: Final = (1 << 63) - 1
 """The last moment that a record can name."""
-_log = logging.getLogger("quiver.subscriber")
 
 
 class Found(NamedTuple):
@@ -158,7 +156,7 @@ def _postpone(desk: Desk, claim: Claim, error: QuiverError) -> None:
     if claim.segment_seq not in desk.missing_segments:
         desk.missing_segments.add(claim.segment_seq)
         desk.metrics.add("quiver.segment.missing")
-        _log.warning("subscriber.segment_missing", extra={"error": str(error)})
+        desk.events.warning("segment.missing", segment_seq=claim.segment_seq, error=error)
     desk.registry.nack(claim, desk.clock.wall_ns() + desk.config.subscriber.retry_max)
 
 
@@ -194,7 +192,7 @@ def nack(desk: Desk, claim: Claim, delay_ns: int | None, *, reason: str) -> None
             give_up(desk, claim, DEAD_ATTEMPTS, reason=reason)
         except QuiverError as error:
             desk.check()
-            _log.warning("subscriber.dead_letter_failed", extra={"error": str(error)})
+            desk.events.begin("subscriber.dead_letter_failed", error=error)
         else:
             return
     if delay_ns is None:
@@ -216,8 +214,21 @@ def nack(desk: Desk, claim: Claim, delay_ns: int | None, *, reason: str) -> None
     with desk.whole():
         desk.outlet.append(records)
         desk.registry.nack(claim, due_ns)
-    _log.info("subscriber.nacked", extra={"attempt": claim.attempt, "reason": reason[:200]})
+    if _is_first(desk, "nacked", claim):
+        name = desk.registry.name_of(claim.subscriber_id)
+        desk.events.info(
+            "subscriber.nacked",
+            subscriber=name,
+            segment_seq=claim.segment_seq,
+            bundle_index=claim.bundle_index,
+            attempt=claim.attempt,
+        )
     desk.announce()
+
+
+def _is_first(desk: Desk, what: str, claim: Claim) -> bool:
+    """Whether to tell of it: once for each subscriber and segment, never for each bundle."""
+    return desk.events.is_first(what, claim.subscriber_id, claim.segment_seq)
 
 
 def _jitter(claim: Claim) -> float:
@@ -245,7 +256,15 @@ def give_up(desk: Desk, claim: Claim, outcome: int, *, reason: str) -> None:
         desk.registry.count_dead_letters(claim)
         desk.registry.settle(claim)
     desk.metrics.add("quiver.subscriber.dead_letters", claim.count, label=name)
-    _log.warning("subscriber.dead_letter", extra={"attempt": claim.attempt, "reason": reason[:200]})
+    desk.events.end("subscriber.dead_letter_failed")
+    if _is_first(desk, "dead_letter", claim):
+        desk.events.warning(
+            "subscriber.dead_letter",
+            subscriber=name,
+            segment_seq=claim.segment_seq,
+            bundle_index=claim.bundle_index,
+            attempt=claim.attempt,
+        )
 
 
 def defer(desk: Desk, claim: Claim) -> None:

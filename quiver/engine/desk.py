@@ -19,6 +19,7 @@ from quiver.disk import Disk
 from quiver.engine.listeners import Listeners
 from quiver.engine.readers import OpenedSegment, Readers
 from quiver.errors import DamageError
+from quiver.events import Events
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
 from quiver.segment import Catalog
@@ -59,6 +60,7 @@ class Desk(Protocol):
     registry: Registry
     readers: Readers
     metrics: Metrics
+    events: Events
     outlet: Outlet
     missing_segments: set[int]
     unread_counts: dict[int, int]

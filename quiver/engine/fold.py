@@ -8,7 +8,6 @@ subscriber whose name it bears, under the newest lease, and nothing else.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Iterator
 from typing import Final
 
@@ -42,7 +41,6 @@ WHOLE_FOLDER: Final = "."
 _FRESH_NS: Final = SECOND
 """So long after it was written a file may be written again without looking any different."""
 _RECORDS_MAX: Final = 4096
-_log = logging.getLogger("quiver.subscriber")
 
 
 def fold(core: Core) -> int:
@@ -80,7 +78,7 @@ def fold_at_opening(core: Core) -> None:
         fold(core)
     except (CapacityError, StorageError) as error:
         core.check()
-        _log.warning("subscriber.fold_failed", extra={"error": str(error)})
+        core.events.warning("subscriber.fold_failed", error=error)
 
 
 def _fold_file(core: Core, folder: str, stat: Stat) -> int:
@@ -127,7 +125,7 @@ def _is_settled(core: Core, stat: Stat, inbox: Inbox) -> bool:
 def _refuse(core: Core, name: str, error: QuiverError) -> None:
     if name not in core.refused_inboxes:
         core.metrics.add("quiver.inbox.refused")
-        _log.warning("subscriber.inbox_refused", extra={"error": str(error)})
+        core.events.warning("subscriber.inbox_refused", subscriber=name, error=error)
     core.refused_inboxes[name] = error
 
 
@@ -192,6 +190,8 @@ def _fold_one(core: Core, inbox: Inbox) -> int:
 def _raise_lease(core: Core, member: Member, lease: int) -> None:
     core.outlet.append([Lease(member.subscriber_id, lease, core.clock.wall_ns())])
     core.registry.replay_lease(member.subscriber_id, lease)
+    name = core.registry.name_of(member.subscriber_id)
+    core.events.info("subscriber.taken_over", subscriber=name, lease=lease)
     core.announce()
 
 

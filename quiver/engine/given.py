@@ -88,7 +88,7 @@ class Given(Delivery):
     @contextmanager
     def _hold(self) -> Iterator[None]:
         self._core.check_process()
-        with self._core.lock:
+        with self._core.events.telling(), self._core.lock:
             self._check()
             yield
 

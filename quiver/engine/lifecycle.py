@@ -64,6 +64,9 @@ def register_at(core: Core, name: str, position: Position) -> None:
     """Make a subscriber known that nobody knows yet."""
     with core.whole():
         _enter(core, core.registry.next_id(), name, position=position)
+    core.events.info(
+        "subscriber.registered", subscriber=name, segment_seq_first=position.segment_seq
+    )
 
 
 def reset(core: Core, name: str, start: Start = "earliest") -> None:
@@ -82,6 +85,7 @@ def reset(core: Core, name: str, start: Start = "earliest") -> None:
             core.outlet.append([Lease(subscriber_id, lease, core.clock.wall_ns())])
             core.registry.replay_lease(subscriber_id, lease)
         core.announce()
+    core.events.info("subscriber.reset", subscriber=name, segment_seq_first=position.segment_seq)
     forget_inbox(core, name)
 
 
@@ -118,6 +122,7 @@ def unregister(core: Core, name: str) -> None:
         sync_acks(core)
         core.registry.unregister(name)
         core.announce()
+    core.events.info("subscriber.unregistered", subscriber=name)
     forget_inbox(core, name)
 
 
@@ -133,6 +138,7 @@ def rename(core: Core, name: str, new_name: str) -> None:
         sync_acks(core)
         core.registry.rename(name, new_name)
         core.announce()
+    core.events.info("subscriber.renamed", subscriber=name, new_name=new_name)
     forget_inbox(core, name)
 
 
@@ -145,6 +151,10 @@ def pause(core: Core, name: str, *, paused: bool) -> None:
         sync_acks(core)
         core.registry.replay_paused(subscriber_id, paused=paused)
         core.announce()
+    if paused:
+        core.events.info("subscriber.paused", subscriber=name)
+    else:
+        core.events.info("subscriber.resumed", subscriber=name)
 
 
 def _id(core: Core, name: str) -> int:

@@ -6,14 +6,10 @@ this store is open: a clock of the wall that jumps takes nobody's data.
 
 from __future__ import annotations
 
-import logging
-
 from quiver.engine.core import Core
 from quiver.engine.lifecycle import unregister
 
 __all__ = ["remove_orphans"]
-
-_log = logging.getLogger("quiver.subscriber")
 
 
 def remove_orphans(core: Core) -> int:
@@ -37,7 +33,7 @@ def remove_orphans(core: Core) -> int:
         elif now - since >= timeout:
             gone.append(name)
     for name in gone:
-        _log.warning("subscriber.orphan_removed", extra={"subscriber": name})
+        core.events.warning("subscriber.orphan_removed", subscriber=name)
         unregister(core, name)
         core.unseen.pop(name, None)
         core.metrics.add("quiver.subscriber.orphans_removed")

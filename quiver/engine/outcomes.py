@@ -138,9 +138,10 @@ def append(core: Core, records: Sequence[Record]) -> None:
     if core.acks.file_bytes + incoming > core.config.acks.max_size and core.acks.has_records:
         try:
             checkpoint(core)
-        except QuiverError:
+        except QuiverError as error:
             core.check()
             core.metrics.add("quiver.acks.checkpoint_failures")
+            core.events.begin("acks.checkpoint_failed", error=error)
     try:
         core.acks.append(records)
     except CapacityError:
@@ -157,6 +158,10 @@ def checkpoint(core: Core) -> None:
     floor = Floor(core.next_segment_seq, core.covered_wal_seq + 1)
     core.acks.checkpoint(Checkpoint(core.acks.record_seq, floor, subscribers))
     core.acks_unsynced = False
+    core.events.end("acks.checkpoint_failed")
+    core.events.info(
+        "acks.checkpoint", record_seq=core.acks.record_seq, subscriber_count=len(subscribers)
+    )
 
 
 def snapshot_of(state: SubscriberState) -> SubscriberSnapshot:

@@ -41,6 +41,7 @@ class LogOutlet:
             core.damaged_segments.add(seq)
             core.metrics.add("quiver.damage", label="segment")
             core.report.damage.append(error)
+            core.events.warning("segment.damaged", segment_seq=seq, path=path, error=error)
         if opened is None:
             write_off_segment(core, seq, DROPPED_DAMAGED)
             return

@@ -89,15 +89,33 @@ def open_core(
                 fold_at_opening(core)
                 _open_retention(core)
         except BaseException:
+            _note_findings(core)  # What was set aside is not found again.
+            core.events.tell()
             core.acks.close()
             if hasattr(core, "log"):  # Its replay was over.
                 core.log.close()
             raise
         core.metrics.observe("quiver.recovery", clock.monotonic_ns() - began_ns)
+        _note_findings(core)
         return core
     except BaseException:
         held.release()
         raise
+
+
+def _note_findings(core: Core) -> None:
+    """Note for the log what was found and mended."""
+    report, events = core.report, core.events
+    for error in report.damage:
+        events.warning("recovery.damage", path=error.path, offset=error.offset, error=error)
+    if report.torn_tail is not None:
+        torn = report.torn_tail
+        events.warning("recovery.tail_repaired", path=torn.path, offset=torn.offset)
+    if report.rebuilt_segments:
+        events.warning("recovery.segments_rebuilt", segment_count=report.rebuilt_segments)
+    first, behind = report.lost_wal_seqs
+    if behind > first:
+        events.warning("recovery.numbers_lost", wal_seq_first=first, wal_seq_last=behind - 1)
 
 
 def lock_core(disk: Disk, number: int, *, create: bool) -> Lock:
@@ -321,7 +339,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
     if watch is not None:
         total = replay.total_bytes
         watch(RecoveryProgress(total, total, core.report.replayed_bundles))
-    core.log = replay.finish(core.config.wal)
+    core.log = replay.finish(core.config.wal, events=core.events)
     core.where_in_log = core.log.where
     core.next_wal_seq = replay.last_seq + 1
     core.report.skipped_bundles = replay.skipped_bundles

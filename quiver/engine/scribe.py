@@ -100,7 +100,7 @@ class Scribe:
 
     def run(self) -> None:
         """Write it, unless somebody else did or is at it."""
-        with self._core.lock:
+        with self._core.events.telling(), self._core.lock:
             try_write_sealed(self._core)
 
     def refuse(self, error: ClosedError) -> None:

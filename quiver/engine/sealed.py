@@ -146,6 +146,7 @@ def write_sealed(core: Core) -> None:
                 try_reclaim(core, apart=core.unlocked)
     except QuiverError as error:
         core.finalize_failure = copy.copy(error)  # Without the frames, which hold the segment.
+        core.events.begin("segment.finalize_failed", error=error)
         raise
     finally:
         core.writer = None
@@ -217,9 +218,16 @@ def _register(core: Core, sealed: Sealed, info: SegmentInfo | None) -> None:
         core.next_segment_seq = info.segment_seq + 1
         core.metrics.add("quiver.segment.finalized_segments")
         core.announcer.note(info)
+        core.events.info(
+            "segment.finalized",
+            segment_seq=info.segment_seq,
+            bundle_count=info.bundle_count,
+            file_bytes=info.file_bytes,
+        )
     core.covered_wal_seq = sealed.last_wal_seq
     core.covered_end = sealed.end
     core.newest = info
     core.sealed = None
     core.finalize_failure = None
+    core.events.end("segment.finalize_failed")
     core.announce()

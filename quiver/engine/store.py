@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
-from types import TracebackType
 from typing import Any, Literal, Self, overload
 
 from quiver.engine import ingest, maintenance, sealed
@@ -48,7 +47,7 @@ class Store(SubscriberDesk, StoreFacts):
         """Let a worker keep up this store; ``quiver.open`` and the asyncio face see to it."""
         self._worker = worker
         self._scribe = Scribe(self._core)
-        worker.serve(self, self._core.clock)
+        worker.serve(self, self._core.clock, events=self._core.events)
 
     # append ------------------------------------------------------------------------------------
 
@@ -117,6 +116,8 @@ class Store(SubscriberDesk, StoreFacts):
             self._make_durable(ticket)
         elif ticket.place is not None and self._worker is not None:
             self._worker.flush_within(wal.flush_interval)
+        if core.events.noted:
+            core.events.tell()
         return ticket
 
     def wait_for_room_ns(self, timeout: float | str | None) -> int:
@@ -223,7 +224,7 @@ class Store(SubscriberDesk, StoreFacts):
         """See to it that what is sealed becomes a file: somebody else does it, if there is one."""
         if self._scribe is not None and self._scribe.ask():
             return
-        with self._core.lock:
+        with self._core.events.telling(), self._core.lock:
             sealed.try_write_sealed(self._core)
         self._tell()
 
@@ -233,7 +234,7 @@ class Store(SubscriberDesk, StoreFacts):
         If writing fails the bundles stay where they are and the call may be repeated.
         """
         self.check_usable()
-        with self._core.lock:
+        with self._core.events.telling(), self._core.lock:
             self.check_usable()  # Somebody may have closed it while this waited for the lock.
             info = sealed.finalize(self._core)
         self._tell()
@@ -286,7 +287,7 @@ class Store(SubscriberDesk, StoreFacts):
         # Outside the lock: appends go on while the log syncs.
         self._commit.sync_all()
         self._commit.settle()
-        with self._core.lock:
+        with self._core.events.telling(), self._core.lock:
             self.check_usable()
             deleted = maintenance.tick(self._core, finalize=finalize)
         self._tell()
@@ -308,7 +309,7 @@ class Store(SubscriberDesk, StoreFacts):
         if self._scribe is not None:
             self._scribe.stop()
         core = self._core
-        with core.lock:
+        with core.events.telling(), core.lock:
             if self.closed:
                 return  # Another thread was faster.
             self._commit.close()
@@ -321,6 +322,7 @@ class Store(SubscriberDesk, StoreFacts):
                 core.held.release()
                 if self._let_go is not None:
                     self._let_go()
+                core.events.info("store.closed")
 
     def _sync_log_to_close(self, _: Core) -> None:
         self._commit.sync_all(as_closer=True)
@@ -360,12 +362,7 @@ class Store(SubscriberDesk, StoreFacts):
         """Give the store itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the store."""
         self.close()
 

@@ -75,6 +75,11 @@ def fetch_stored(core: Core, sealed: Sealed) -> None:
             core.report.damage += found
             core.report.replayed_bundles -= len(found)
             core.metrics.add("quiver.damage", len(found), label="wal")
+            if hasattr(core, "log"):  # Otherwise the opening tells, of all that it found.
+                for damage in found:
+                    core.events.warning(
+                        "recovery.damage", path=damage.path, offset=damage.offset, error=damage
+                    )
 
 
 class _LogFiles:

@@ -59,7 +59,7 @@ class SubscriberDesk(ABC):
         """
         self.check_usable()
         wanted = wanted_of(self._core, order=order, slots=slots, prefetch=prefetch)
-        with self._core.lock:
+        with self._core.events.telling(), self._core.lock:
             self.check_usable()
             lifecycle.register(self._core, name, start)
             take_over(self._core, name)
@@ -105,6 +105,6 @@ class SubscriberDesk(ABC):
 
     def _change(self, act: Callable[[Core], object]) -> None:
         self.check_usable()
-        with self._core.lock:
+        with self._core.events.telling(), self._core.lock:
             self.check_usable()
             act(self._core)

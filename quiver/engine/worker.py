@@ -15,13 +15,13 @@ Another one, without a store to keep up, writes segments: its jobs take too long
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from quiver.clock import Clock
 from quiver.errors import ClosedError, QuiverError
+from quiver.events import Events
 from quiver.units import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Job", "Worker"]
 
 _TICK_NS = 250 * MILLISECOND
-_log = logging.getLogger("quiver.engine")
 
 
 class Job(Protocol):
@@ -59,6 +58,7 @@ class Worker:
         self._jobs: deque[Job] = deque()
         self._store: Store | None = None
         self._clock: Clock | None = None
+        self._events = Events()
         self._flush_now = False
         self._flush_at: int | None = None
         self._tick_at: int | None = None
@@ -69,10 +69,10 @@ class Worker:
 
     # asked of it, from any thread ----------------------------------------------------------------
 
-    def serve(self, store: Store, clock: Clock) -> None:
+    def serve(self, store: Store, clock: Clock, *, events: Events) -> None:
         """Keep up a store from now on."""
         with self._turn:
-            self._store, self._clock = store, clock
+            self._store, self._clock, self._events = store, clock, events
             self._tick_at = clock.monotonic_ns() + _TICK_NS
             self._turn.notify()
 
@@ -168,7 +168,10 @@ class Worker:
             try:
                 job.run()
             except Exception as error:  # noqa: BLE001 Nobody waits for it; the others go on.
-                self._note(error, "worker.job_failed")
+                if self.failure is None:
+                    self._events.warning("worker.job_failed", error=error)
+                    self._events.tell()
+                self._keep(error)
 
     def _flush_if_asked(self) -> None:
         with self._turn:
@@ -192,11 +195,13 @@ class Worker:
             self._tick_at = None
             self._stopping = self._stopping or store.closed
         except Exception as error:  # noqa: BLE001 It is kept for whoever asks; upkeep goes on.
-            self._note(error, "worker.tick_failed")
+            if self.failure is None:
+                self._events.warning("worker.tick_failed", error=error)
+            self._keep(error)
+        finally:
+            self._events.tell()
 
-    def _note(self, error: Exception, event: str) -> None:
-        if self.failure is None:
-            _log.warning(event, extra={"error": str(error)})
+    def _keep(self, error: Exception) -> None:
         # Without the frames, which may hold a whole segment.
         self.failure = copy.copy(error) if isinstance(error, QuiverError) else error
 

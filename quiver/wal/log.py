@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 from quiver.config import WalConfig
 from quiver.disk import FILE_MODE, TEMPORARY, Disk, File, remove
 from quiver.errors import CapacityError, QuiverError
+from quiver.events import Events
 from quiver.payload import EncodedBundle
 from quiver.wal.format import (
     HEADER_BYTES,
@@ -138,8 +139,10 @@ class Log:
         truncated: Place,
         last_seq: int,
         first: int,
+        events: Events,
     ) -> None:
         """Take over what ``Replay.finish`` found; not for others."""
+        self._events = events
         self._disk = disk
         self._folder = folder
         self._digest = digest
@@ -229,6 +232,12 @@ class Log:
         self._first = self._reclaimed = end
         self._holes = 0
         self._ends.clear()
+        self._events.info(
+            "wal.rotated",
+            generation=old.generation,
+            file_bytes=old.end,
+            file_count=self.file_count,
+        )
         old.close()
 
     def truncate(self, place: Place, *, apart: Apart = contextlib.nullcontext) -> None:

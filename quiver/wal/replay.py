@@ -15,6 +15,7 @@ from crc32c import crc32c
 from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
 from quiver.errors import CapacityError, DamagedEntry, DamageError
+from quiver.events import Events
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.wal.files import generations
 from quiver.wal.format import (
@@ -300,7 +301,7 @@ class Replay:
                 error=error,
             )
 
-    def finish(self, config: WalConfig) -> Log:
+    def finish(self, config: WalConfig, *, events: Events | None = None) -> Log:
         """Cut what was never finished, open the active file and give the log, ready to append."""
         if self._sidecar_damage is not None:
             # Without room for a copy it stays where it is; it harms nobody.
@@ -321,6 +322,7 @@ class Replay:
             truncated=self._start,
             last_seq=self.last_seq,
             first=self._first_of_active(),
+            events=events or Events(),
         )
 
     def _first_of_active(self) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
-from quiver.disk import Disk, replace
+from quiver.disk import replace
 from quiver.engine.core import Core
 from quiver.errors import DamageError, MissingError, VersionError
 from quiver.retention import Ages, Saved, saved_from_times
@@ -17,7 +16,6 @@ __all__ = ["AGES_NAME", "expired_segments", "keep_ages", "open_ages", "save_ages
 
 AGES_NAME: Final = "ages"
 _HOUR_NS: Final = 3600 * SECOND
-_log = logging.getLogger("quiver.retention")
 
 
 def open_ages(core: Core) -> Ages | None:
@@ -25,22 +23,22 @@ def open_ages(core: Core) -> Ages | None:
     limit_ns = int(core.config.retention.max_retain_after_ingestion_hours * _HOUR_NS)
     if not limit_ns:
         return None
-    saved = _read(core.disk, core.path(AGES_NAME))
+    saved = _read(core)
     if saved is None:
         saved = saved_from_times(_times(core.catalog), limit_ns)
     return Ages(limit_ns, saved, core.clock.wall_ns(), core.clock.monotonic_ns())
 
 
-def _read(disk: Disk, path: str) -> Saved | None:
+def _read(core: Core) -> Saved | None:
     """Read the file; None if there is none, or nothing to be believed: it is a hint."""
     try:
-        file = disk.open(path)
+        file = core.disk.open(core.path(AGES_NAME))
     except MissingError:
         return None
     try:
         return decode_ages(file.read(0, AGES_BYTES_MAX + 1))
     except (DamageError, VersionError) as error:
-        _log.warning("retention.ages_refused", extra={"error": str(error)})
+        core.events.warning("retention.ages_refused", error=error)
         return None
     finally:
         file.close()

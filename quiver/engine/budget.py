@@ -7,13 +7,13 @@ looks what has changed.
 
 from __future__ import annotations
 
-import logging
 from typing import Final, Protocol, TypeVar
 
 from quiver.config import Config
 from quiver.disk import Disk
 from quiver.engine.numbers import core_bytes, core_numbers
 from quiver.errors import ConfigError, QuiverError
+from quiver.events import Events
 from quiver.ledger import (
     LEDGER_NAME,
     Claims,
@@ -29,7 +29,6 @@ __all__ = ["Budget", "Shared", "Static", "budget_of", "check_share", "leave_behi
 _QUANTA: Final = 4
 """Claims grow by this part of a segment."""
 _Result = TypeVar("_Result")
-_log = logging.getLogger("quiver.retention")
 
 
 class Budget(Protocol):
@@ -90,8 +89,11 @@ class Shared:
     Where that cannot be used the cap is divided evenly, until a tick finds that it can.
     """
 
-    def __init__(self, disk: Disk, number: int, config: Config, *, store_id: str) -> None:
+    def __init__(
+        self, disk: Disk, number: int, config: Config, *, store_id: str, events: Events
+    ) -> None:
         """Look at nothing yet."""
+        self._events = events
         self._disk, self._number = disk, number
         self._store_id = bytes.fromhex(store_id)
         cap = config.retention.size_cap
@@ -135,7 +137,8 @@ class Shared:
             return end.value
         except QuiverError as error:
             if self._failure is None:
-                _log.warning("retention.ledger_failed", extra={"error": str(error)})
+                self._events.warning("retention.ledger_failed", error=error)
+                self._events.tell()
             self._failure = error
             return None
 
@@ -166,11 +169,13 @@ def _cores(disk: Disk, number: int) -> set[int]:
     return {*core_numbers(disk), number}
 
 
-def budget_of(disk: Disk, number: int, config: Config, *, store_id: str) -> Budget:
+def budget_of(
+    disk: Disk, number: int, config: Config, *, store_id: str, events: Events | None = None
+) -> Budget:
     """Make the budget that the options ask for."""
     retention = config.retention
     if retention.size_cap and retention.coordination == "shared":
-        return Shared(disk, number, config, store_id=store_id)
+        return Shared(disk, number, config, store_id=store_id, events=events or Events())
     return Static(disk, number, retention.size_cap)
 
 

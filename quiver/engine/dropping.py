@@ -7,8 +7,6 @@ drops nothing; one behind them finds the floor above those bundles, and drops th
 
 from __future__ import annotations
 
-import logging
-
 from quiver.acks import DROPPED_SIZE, Dropped, Floor, Record
 from quiver.engine.core import Core
 from quiver.engine.outcomes import append
@@ -17,8 +15,6 @@ from quiver.engine.space import sync_acks
 from quiver.engine.tally import count_dropped
 
 __all__ = ["drop_open", "write_off_open"]
-
-_log = logging.getLogger("quiver.retention")
 
 
 def drop_open(core: Core) -> None:
@@ -64,6 +60,11 @@ def write_off_open(core: Core) -> None:
     core.finalize_failure = None
     byte_count = sealed.content.payload_bytes
     count_dropped(core, "size", bundle_count=count, byte_count=byte_count)
-    extra = {"bundles": count, "bytes": byte_count}
-    _log.warning("retention.dropped_open", extra=extra)
+    core.events.end("segment.finalize_failed")
+    core.events.warning(
+        "retention.dropped_open",
+        segment_seq=segment_seq,
+        bundle_count=count,
+        payload_bytes=byte_count,
+    )
     core.announce()

@@ -6,8 +6,6 @@ came first in it was deleted, because all others had it.
 
 from __future__ import annotations
 
-import logging
-
 from quiver.engine import lifecycle
 from quiver.engine.beside import read_acks
 from quiver.engine.core import Core
@@ -17,8 +15,6 @@ from quiver.errors import QuiverError
 from quiver.subscriber import Registry
 
 __all__ = ["inherit"]
-
-_log = logging.getLogger("quiver.subscriber")
 
 
 def inherit(core: Core) -> None:
@@ -36,7 +32,7 @@ def _registry(core: Core, number: int) -> Registry:
     try:
         return read_acks(core.disk, number, {}).registry
     except QuiverError as error:
-        _log.warning("subscriber.inherit_failed", extra={"core": number, "error": str(error)})
+        core.events.warning("subscriber.inherit_failed", other_core=number, error=error)
         return Registry()
 
 

@@ -81,7 +81,9 @@ def open_core(
         manifest = _open_manifest(disk, folder, slots)
         core = _recover(disk, number, manifest, config=config, clock=clock, held=held)
         core.outlet = LogOutlet(core)
-        core.budget = budget_of(disk, number, config, store_id=manifest.store_id)
+        core.budget = budget_of(
+            disk, number, config, store_id=manifest.store_id, events=core.events
+        )
         try:
             with core.lock:
                 _find_reserve(core)

@@ -7,7 +7,6 @@ then unlink, then the folder synced, then forget. A crash anywhere between only 
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 
 from quiver.acks import DROPPED_AGE, DROPPED_SIZE, Dropped, Floor
@@ -33,7 +32,6 @@ __all__ = [
 
 _ROUNDS = 4
 """How often room is made for one append: what is done lets others in, and so may need repeating."""
-_log = logging.getLogger("quiver.retention")
 
 
 def make_room(
@@ -103,13 +101,13 @@ def _throttle(core: Core) -> None:
         core.throttled = True
         policy = core.config.retention.size_cap_policy
         core.metrics.add("quiver.retention.size_emergencies", label=policy)
-        _log.warning("retention.throttled", extra={"core": core.number})
+        core.events.warning("retention.throttled")
 
 
 def _note_room(core: Core) -> None:
     if core.throttled:
         core.throttled = False
-        _log.info("retention.resumed", extra={"core": core.number})
+        core.events.info("retention.resumed")
 
 
 def carry_out(
@@ -178,19 +176,25 @@ def _drop(core: Core, segment_seq: int, reason: int) -> None:
     needed_count = unresolved(core, segment_seq)
     lost = write_off_segment(core, segment_seq, reason)
     by_age = reason == DROPPED_AGE
-    if by_age:
-        count_expired(core, info)
     label = "age" if by_age else "size"
     count_dropped(core, label, bundle_count=needed_count, byte_count=info.file_bytes)
-    _log.warning(
-        "retention.expired" if by_age else "retention.dropped",
-        extra={
-            "segment_seq": segment_seq,
-            "bundles": info.bundle_count,
-            "bytes": info.file_bytes,
-            "lost": lost,
-        },
-    )
+    if by_age:
+        count_expired(core, info)
+        core.events.warning(
+            "retention.expired",
+            segment_seq=segment_seq,
+            bundle_count=info.bundle_count,
+            file_bytes=info.file_bytes,
+            lost=lost,
+        )
+    else:
+        core.events.warning(
+            "retention.dropped",
+            segment_seq=segment_seq,
+            bundle_count=info.bundle_count,
+            file_bytes=info.file_bytes,
+            lost=lost,
+        )
     delete_segments(core, [segment_seq])
 
 

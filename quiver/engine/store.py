@@ -85,9 +85,13 @@ class Store(SubscriberDesk, StoreFacts):
         core = self._core
         limit_ns = self.wait_for_room_ns(timeout)
         payloads = ingest.encode(core, bundle)
-        with core.lock:
-            self.check_usable()
-            taken = take_in_time(core, payloads, limit_ns, tick=self._tick_in_vain)
+        try:
+            with core.lock:
+                self.check_usable()
+                taken = take_in_time(core, payloads, limit_ns, tick=self._tick_in_vain)
+        except CapacityError:
+            core.events.tell()
+            raise
         ticket = self._follow_up(taken, wait=wait)
         return taken.wal_seq if wait else Receipt(self, ticket)
 

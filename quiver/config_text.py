@@ -16,6 +16,7 @@ __all__ = ["TEXT_BYTES_MAX", "parse_text"]
 
 TEXT_BYTES_MAX: Final = 1 << 20
 """The largest config file that is read."""
+_DOTS_MAX: Final = 200
 
 
 def parse_text(data: bytes, place: str) -> object:
@@ -33,7 +34,7 @@ def parse_text(data: bytes, place: str) -> object:
     name = place.lower()
     try:
         if name.endswith(".toml"):
-            return tomllib.loads(text)
+            return _parse_toml(text, place)
         if name.endswith(".json"):
             return json.loads(text, object_pairs_hook=_table)
         return _parse_yaml(text, place)
@@ -46,6 +47,13 @@ def parse_text(data: bytes, place: str) -> object:
         raise ConfigError(f"{place} is no {kind}: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{place}: nested too deeply", hint="it is no config file") from error
+
+
+def _parse_toml(text: str, place: str) -> object:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.count(".") > _DOTS_MAX:  # The time that a dotted key takes grows with its square.
+            raise ConfigError(f"{place}:{number}: more than {_DOTS_MAX} dots in a line")
+    return tomllib.loads(text)
 
 
 def _table(pairs: list[tuple[str, Any]]) -> Table:

@@ -24,6 +24,8 @@ from quiver.errors import ConfigError
 __all__ = ["parse_yaml"]
 
 _DEPTH_MAX: Final = 64
+_NODES_MAX: Final = 20_000
+"""More than any config or pipeline has."""
 _TAG: Final = "tag:yaml.org,2002:"
 _DIGITS: Final = r"[0-9]*\.[0-9]+|[0-9]+\.|[0-9]+(?=[eE])"
 _PLAIN: Final = (
@@ -74,6 +76,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         BaseResolver.__init__(self)
         self._place = place
         self._depth = 0
+        self._count = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
         """Take the next node, unless it is one of those that are refused."""
@@ -85,6 +88,9 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
             _refuse(self._place, f"{event.tag[:80]}: tags are not taken", line)
         if self._depth == _DEPTH_MAX:
             _refuse(self._place, f"nested deeper than {_DEPTH_MAX} levels", line)
+        self._count += 1
+        if self._count > _NODES_MAX:
+            _refuse(self._place, f"more than {_NODES_MAX:,} keys and values", line)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1

@@ -41,7 +41,8 @@ class LogOutlet:
             core.damaged_segments.add(seq)
             core.metrics.add("quiver.damage", label="segment")
             core.report.damage.append(error)
-            core.events.warning("segment.damaged", segment_seq=seq, path=path, error=error)
+            place = core.disk.locate(path)
+            core.events.warning("segment.damaged", segment_seq=seq, path=place, error=error)
         if opened is None:
             write_off_segment(core, seq, DROPPED_DAMAGED)
             return

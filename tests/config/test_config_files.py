@@ -186,6 +186,8 @@ def test_a_yaml_file_that_cannot_be_taken_is_told_with_its_line(tmp_path, text, 
         ("q.toml", "[wal]\nmax_size = 1979-05-27\n", "q.toml: wal.max_size: datetime.date(1979"),
         ("q.toml", f"[wal]\nmax_size = {'9' * 5000}\n", "q.toml is no TOML: "),
         ("q.toml", "a = " + "[" * 5000, "q.toml: nested too deeply"),
+        ("q.toml", "\n" + ".".join("a" * 202) + " = 1", "q.toml:2: more than 200 dots in a line"),
+        ("q.toml", ".".join("a" * 201) + " = 1", "q.toml: a: there is no such option"),
         ("q.toml", "wal: {max_size: 1}", "q.toml is no TOML: "),
         ("q.toml", "[wal]\nmax_chunks = inf\n", "q.toml: wal.max_chunks: inf is not a whole"),
         ("q.json", '{"wal": {"max_size": 1, "max_size": 2}}', "q.json: max_size: given twice"),
@@ -209,6 +211,9 @@ def test_a_bomb_of_aliases_and_a_file_without_end_cost_nothing(tmp_path) -> None
     assert "q.yaml:2: *a: aliases are not taken" in refusal(tmp_path, bomb)
     wanted = f"q.yaml is larger than {TEXT_BYTES_MAX:,} bytes"
     assert wanted in refusal(tmp_path, "# " + "x" * TEXT_BYTES_MAX)
+    assert "more than 20,000 keys and values" in refusal(tmp_path, f"[{'1,' * 400_000}]")
+    many = "".join(f"{number}: {number}\n" for number in range(70_000))
+    assert "more than 20,000 keys and values" in refusal(tmp_path, many)
     (tmp_path / "q.yaml").write_text("#" + "x" * (TEXT_BYTES_MAX - 1))
     assert quiver.load_config(tmp_path / "q.yaml").config == Config()
     with pytest.raises(ConfigError, match="/dev/zero is larger than"):

@@ -162,7 +162,7 @@ def test_a_segment_that_is_gone_or_damaged_is_told_once(heard) -> None:
     (gone,) = heard.of("segment.missing")
     assert gone["segment_seq"] == 0
     (damaged,) = heard.of("segment.damaged")
-    assert (damaged["segment_seq"], damaged["path"]) == (1, segment(1))
+    assert (damaged["segment_seq"], damaged["path"]) == (1, disk.locate(segment(1)))
     assert damaged["error"] == str(store.recovery.damage[-1])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import subprocess
@@ -78,15 +77,14 @@ def test_an_unknown_slot_is_exit_code_2_and_touches_no_file(
 
 
 def test_a_bundle_above_the_limit_is_exit_code_2_and_the_store_goes_on(
-    run: Run, tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, table: Path
 ) -> None:
     large = tmp_path / "large.parquet"
     pq.write_table(pa.table({"s": ["x" * 20_000]}), large)
-    limited = functools.partial(quiver.open, config={"limits": {"entry_bytes": 10_000}})
-    monkeypatch.setattr(quiver, "open", limited)
     folder = tmp_path / "s"
     assert run("ingest", folder, "--slot", f"x={table}").code == 0
-    result = run("ingest", folder, "--slot", f"x={large}")
+    limited = ("--set", "limits.entry_bytes=10kB")
+    result = run("ingest", folder, "--slot", f"x={large}", *limited)
     check_refused(result, 2, "the limit is 10,000")
     assert "appended no bundle" in result.err
     assert quiver.scan(folder, slot="x").to_table().to_pydict() == {"n": [1]}

@@ -53,7 +53,7 @@ def test_each_segment_that_is_dropped_is_told_with_what_everybody_lost(heard) ->
         store.append(bundle(number))
     metrics = store.metrics()
     dropped = heard.of("retention.dropped")
-    assert len(dropped) == metrics["quiver.segment.dropped", ""] > 1
+    assert len(dropped) == metrics["quiver.segment.dropped", "size"] > 1
     assert [fields["segment_seq"] for fields in dropped] == list(range(len(dropped)))
     for name in ("one", "two"):
         lost = sum(fields["lost"][name] for fields in dropped)

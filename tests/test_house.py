@@ -23,7 +23,7 @@ POSITIONAL_MAX = 3
 
 STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream", "ledger"}
 SURFACES = {"aio", "spark", "source", "ship", "chain", "upsert", "otel", "observe", "export"}
-ROOMS = {"disk", "engine", "scan", "consumer", "cli", "testing"} | STATIONS | SURFACES
+ROOMS = {"disk", "casts", "engine", "scan", "consumer", "cli", "testing"} | STATIONS | SURFACES
 ENGINE_MAY_USE = {"os.getpid", "os.PathLike"}
 NO_IMPORTER_NEEDED = ("quiver.cli", "quiver.testing", "quiver.spark.discovery", "quiver.__main__")
 

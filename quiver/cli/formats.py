@@ -155,8 +155,11 @@ def _write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None
     import pyarrow as pa
     from pyarrow import parquet
 
-    from quiver.export.formats import parquet_refusal
+    from quiver.export.formats import parquet_fault, parquet_refusal
 
+    for field in schema:
+        if (fault := parquet_fault(field.type)) is not None:
+            raise _no_parquet(field.name, fault)
     batch = None
     try:
         with parquet.ParquetWriter(_sink(), schema) as writer:
@@ -167,11 +170,15 @@ def _write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None
             column = None if batch is None else batch.column(index)
             reason = parquet_refusal(field, column)
             if reason is not None:
-                raise InputError(
-                    f"Parquet cannot hold column {field.name!r}: {reason}",
-                    hint="--format arrow can; or leave the column out",
-                ) from error
+                raise _no_parquet(field.name, reason) from error
         raise
+
+
+def _no_parquet(column: str, reason: str) -> InputError:
+    return InputError(
+        f"Parquet cannot hold column {column!r}: {reason}",
+        hint="--format arrow can; or leave the column out",
+    )
 
 
 def _sink() -> Any:  # noqa: ANN401

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from quiver.bundle import RecordBundle
+from quiver.casts import conform_table
 from quiver.engine import delivery
 from quiver.engine.delivery import Found
 from quiver.engine.desk import Desk
-from quiver.errors import InputError
+from quiver.promote import union_schema
 from quiver.schemas import same_schema
 from quiver.subscriber import Claim, Delivery
 
@@ -39,17 +40,15 @@ class Given(Delivery):
         return self._found.bundle[slot]
 
     def read_run(self, claim: Claim, slot: str) -> pa.Table:
-        """Join what the bundles have in one slot; what is in one stream is not copied."""
+        """Join what the bundles have in one slot; only what has to be widened is copied."""
         slot_id = self._core.manifest.slots[slot].slot_id
         parts = list(self._found.opened.tables(claim.bundle_index, claim.count, slot_id))
         if not parts:
             return pa.table({})
         schema = parts[0].schema
         if not all(same_schema(part.schema, schema) for part in parts):
-            raise InputError(
-                f"the schema of slot {slot!r} changes within these bundles",
-                hint="go through them one by one, or scan() for one schema of all",
-            )
+            schema = union_schema(part.schema for part in parts)
+            return pa.concat_tables([conform_table(part, schema) for part in parts])
         if len(parts) == 1 and isinstance(parts[0], pa.Table):
             return parts[0]
         tables = [p if isinstance(p, pa.Table) else pa.Table.from_batches([p]) for p in parts]

@@ -19,13 +19,20 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from quiver.casts.nested import Conversion, convert
 from quiver.errors import InputError, QuiverError
 from quiver.export.text import check_names, csv_batch, csv_schema, json_rows
 from quiver.ipc import child_types
-from quiver.scan.nested import Conversion, convert
 from quiver.schemas import change_children
 
-__all__ = ["FORMATS", "check_schema", "holds_one_batch", "parquet_refusal", "write_rows"]
+__all__ = [
+    "FORMATS",
+    "check_schema",
+    "holds_one_batch",
+    "parquet_fault",
+    "parquet_refusal",
+    "write_rows",
+]
 
 FORMATS: Final = ("parquet", "arrow", "csv", "ndjson")
 
@@ -51,11 +58,9 @@ def check_schema(kind: str, schema: pa.Schema) -> None:
                 f"CSV cannot hold column {field.name!r}: {field.type} is nested",
                 hint="--to ndjson, parquet and arrow can",
             )
-        if kind == "parquet" and _has_empty_lists(field.type):
-            raise InputError(
-                f"Parquet cannot hold column {field.name!r}: lists of size 0 are never read again",
-                hint=_ANOTHER,
-            )
+        reason = parquet_fault(field.type) if kind == "parquet" else None
+        if reason is not None:
+            raise InputError(f"Parquet cannot hold column {field.name!r}: {reason}", hint=_ANOTHER)
 
 
 def holds_one_batch(kind: str, schema: pa.Schema) -> bool:
@@ -72,6 +77,11 @@ def write_rows(kind: str, write: Callable[[Any], object], batches: Batches) -> N
     end: Any = _Sink(write)
     with pa.BufferedOutputStream(pa.PythonFile(end, mode="w"), _BUFFER_BYTES) as sink:
         _WRITERS[kind](sink, batches)
+
+
+def parquet_fault(kind: DataType) -> str | None:
+    """Say why a file with such a column, which pyarrow would write, could not be read again."""
+    return "lists of size 0 are never read again" if _has_empty_lists(kind) else None
 
 
 def parquet_refusal(field: Any, column: Any) -> str | None:  # noqa: ANN401

@@ -35,9 +35,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from quiver.casts.nested import decode, repeated_child
 from quiver.errors import InputError
 from quiver.ipc import child_types
-from quiver.scan.nested import decode, repeated_child
 
 __all__ = ["check_names", "csv_batch", "csv_schema", "json_rows", "text_rows"]
 

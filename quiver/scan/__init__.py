@@ -13,11 +13,8 @@
 ``open_log``     the same with the bundles that are in the log and in no segment yet
 ``open_bundle``  one of these
 ``coverage``     up to which number bundles are in segments
-``conform``      a batch under the slot's representative schema, exactly
-``nulls``        columns of nulls, of any type
 ``dataset``      a scan as a ``pyarrow.dataset.Dataset``, for DuckDB, polars, DataFusion
 ``expressions``  which columns an expression uses
-``nested``       nested columns taken apart and put together again
 ===============  ====================================================================
 
 The package may be called: ``quiver.scan(path, slot=...)`` is ``quiver.scan.scan``. So the front
@@ -32,7 +29,7 @@ from os import PathLike
 from types import ModuleType
 from typing import Any
 
-from quiver.scan.conform import conform
+from quiver.casts.conform import conform
 from quiver.scan.open_bundle import OpenBundle, OpenSlot
 from quiver.scan.open_log import take_snapshot
 from quiver.scan.plan import Extent

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from quiver.casts.conform import conform, conform_table
 from quiver.disk import LocalDisk
 from quiver.errors import InputError, MissingError
 from quiver.promote import union_schema
-from quiver.scan.conform import conform, conform_table
 from quiver.scan.expressions import mentioned
 from quiver.scan.open_bundle import OpenBundle, open_batches
 from quiver.scan.plan import Extent, Filter, Piece, extent_of, open_extent, plan_part

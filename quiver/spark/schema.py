@@ -46,10 +46,10 @@ from pyarrow import types as kinds
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from quiver.casts.conform import CAST_FAULTS
+from quiver.casts.nested import Array, Conversion, DataType, convert, repeated_child
+from quiver.casts.nulls import nulls
 from quiver.errors import InputError
-from quiver.scan.conform import CAST_FAULTS
-from quiver.scan.nested import Array, Conversion, DataType, convert, repeated_child
-from quiver.scan.nulls import nulls
 
 __all__ = ["Nanoseconds", "arrow_schema", "to_spark", "to_spark_schema"]
 

@@ -170,8 +170,9 @@ NOT_NULL = pa.RecordBatch.from_arrays(
         (pa.record_batch({"v": pa.nulls(1, pa.decimal128(5, -3)), "n": [1]}), "Scale"),
         (pa.record_batch({"n": [1, 2, 3, 4], "v": DENSE}), "dense_union"),
         (pa.record_batch({"n": [1, 2], "v": lists(RUNS)}), "run_end_encoded"),
+        (pa.record_batch({"n": [1], "v": pa.array([[]], pa.list_(pa.int8(), 0))}), "size 0"),
     ],
-    ids=["overflow", "not null", "decimal", "union", "runs"],
+    ids=["overflow", "not null", "decimal", "union", "runs", "lists of size 0"],
 )
 def test_parquet_names_the_column_that_it_cannot_hold(run, tmp_path, batch, reason) -> None:
     store = put(tmp_path, batch)

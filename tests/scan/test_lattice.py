@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import types as kinds
 
+from quiver.casts.nested import decode
 from quiver.errors import InputError
 from quiver.promote import common_type, union_schema
 from quiver.scan import conform
-from quiver.scan.nested import decode
 from quiver.testing.drawn_types import types
 from quiver.testing.drawn_values import arrays
 from quiver.testing.same import plain

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from quiver.casts.nulls import nulls
 from quiver.ipc import child_types
 from quiver.promote import is_void
-from quiver.scan.nulls import nulls
 from quiver.schemas import same_type
 
 __all__ = ["Array", "Conversion", "DataType", "convert", "decode", "repeated_child"]

@@ -11,10 +11,10 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from quiver.casts.nested import Array, Conversion, DataType, convert
+from quiver.casts.nulls import nulls
 from quiver.errors import InputError
 from quiver.promote import common_type
-from quiver.scan.nested import Array, Conversion, DataType, convert
-from quiver.scan.nulls import nulls
 from quiver.schemas import same_schema, same_type
 
 __all__ = ["CAST_FAULTS", "conform", "conform_table"]

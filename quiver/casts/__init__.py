@@ -1,0 +1,12 @@
+"""Arrow data under another schema than its own: every value kept exactly, or refused.
+
+===========  ===================================================================
+``conform``  a batch under a wider schema, the common one of several
+``nested``   nested columns taken apart and put together again
+``nulls``    columns of nulls, of any type
+===========  ===================================================================
+"""
+
+from quiver.casts.conform import CAST_FAULTS, conform, conform_table
+
+__all__ = ["CAST_FAULTS", "conform", "conform_table"]

@@ -215,25 +215,13 @@ def _run_fault(first: int, count: int) -> str | None:
 
 
 def _encode_ack(ack: Ack, record_seq: int) -> bytes:
-    fault = _run_fault(ack.bundle_first, ack.bundle_count)
+    number, segment_seq, first, count, at_ns, lease = ack
+    fault = _run_fault(first, count)
     if fault is not None:
         raise InputError(fault)
     try:
         frame = ACK_LAYOUT.pack(
-            KIND_ACK,
-            0,
-            1,
-            0,
-            ack.subscriber_id,
-            0,
-            record_seq,
-            ack.at_ns,
-            ack.segment_seq,
-            ack.bundle_first,
-            ack.bundle_count,
-            0,
-            ack.lease,
-            0,
+            KIND_ACK, 0, 1, 0, number, 0, record_seq, at_ns, segment_seq, first, count, 0, lease, 0
         )
     except struct.error as error:
         raise InputError(f"{ack} does not fit into a record: {error}") from error

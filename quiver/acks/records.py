@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 __all__ = [
     "DEAD_ATTEMPTS",
@@ -36,9 +36,11 @@ DEAD_REJECTED: Final = 1
 DEAD_ATTEMPTS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
-    """A subscriber is done with bundles ``[bundle_first, bundle_first + bundle_count)``."""
+class Ack(NamedTuple):
+    """A subscriber is done with bundles ``[bundle_first, bundle_first + bundle_count)``.
+
+    A tuple, since nearly all records are acks, and one is made in a third of the time.
+    """
 
     subscriber_id: int
     segment_seq: int

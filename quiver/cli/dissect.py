@@ -22,7 +22,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from quiver.acks import Record
+from quiver.acks import Ack, Record
 from quiver.acks.checkpoint import CHECKPOINT_MAGIC
 from quiver.acks.copies import CHECKPOINT_FILE_BYTES_MAX, read_copies
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE, Frame, decode_frame, decode_record
@@ -289,11 +289,17 @@ def _records(data: bytes, start: int, stop: int) -> Items:
         length = len(frames) * FRAME_SIZE
         fields: dict[str, Any] = {"record_seq": frame.record_seq}
         name = f"kind {frame.kind}" if record is None else _record_name(record)
-        for key, value in ({} if record is None else asdict(record)).items():
+        for key, value in _record_fields(record).items():
             is_time = key in ("at_ns", "not_before_ns")
             fields[key.replace("_ns", "_time")] = format_time(value) if is_time else value
         yield Item(name, offset + FRAME_SIZE - length, length, fields)
         frames = []
+
+
+def _record_fields(record: Record | None) -> dict[str, Any]:
+    if record is None:
+        return {}
+    return record._asdict() if isinstance(record, Ack) else asdict(record)
 
 
 def _record_name(record: Record) -> str:

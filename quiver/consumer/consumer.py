@@ -283,10 +283,15 @@ class Consumer:
 
     def check_usable(self) -> None:
         """Raise ClosedError after close or in a forked child, SubscriberError if it is over."""
+        for follower in self._followers.values():
+            follower.check_process()
+        self.check_state()
+
+    def check_state(self) -> None:
+        """Do the same, but do not look at the process."""
         if self._closed:
             raise ClosedError("the subscription is closed", hint="subscribe again")
         for follower in self._followers.values():
-            follower.check_process()
             follower.check()
 
     def __enter__(self) -> Self:

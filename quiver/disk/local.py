@@ -74,8 +74,13 @@ class LocalFile:
 
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data`` at ``offset``, or raise with any prefix of it written."""
-        rest = memoryview(data).cast("B")
         try:
+            # Nearly always all is done by one call, and a view of it takes longer than that.
+            if type(data) is bytes and len(data) <= _WRITE_MAX:
+                written = os.pwrite(self._descriptor, data, offset)
+                if written == len(data):
+                    return
+            rest = memoryview(data).cast("B")
             while rest:
                 written = os.pwrite(self._descriptor, rest[:_WRITE_MAX], offset)
                 offset += written

@@ -341,13 +341,6 @@ class Store(SubscriberDesk, StoreFacts):
         """Whether this is the copy of a store that a forked child has."""
         return self._core.inherited
 
-    def check_usable(self) -> None:
-        """Raise ClosedError after close or in a forked child, PoisonedError after a failed sync."""
-        if self._closed:
-            raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
-        self._core.check_process()
-        self._core.check()
-
     # look --------------------------------------------------------------------------------------
 
     @property

@@ -12,6 +12,7 @@ from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start
 from quiver.engine.subscription import Subscription
 from quiver.engine.wanted import DeliveryOrder, wanted_of
+from quiver.errors import ClosedError
 
 __all__ = ["SubscriberDesk"]
 
@@ -20,10 +21,18 @@ class SubscriberDesk(ABC):
     """The side of a store that its subscribers see."""
 
     _core: Core
+    _closed: bool
 
-    @abstractmethod
     def check_usable(self) -> None:
-        """Raise unless the store is open, in this process, and knows the state of its disk."""
+        """Raise ClosedError after close or in a forked child, PoisonedError after a failed sync."""
+        self._core.check_process()
+        self.check_state()
+
+    def check_state(self) -> None:
+        """Do the same, but do not look at the process."""
+        if self._closed:
+            raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
+        self._core.check()
 
     @property
     @abstractmethod
@@ -87,7 +96,8 @@ class SubscriberDesk(ABC):
         """Let a subscriber start over at a position, as ``subscribe`` knows them.
 
         What it has in its hands may be resolved, to no effect: it is delivered again if the new
-        position is not behind it. What lies before that, and nobody else needs, may be deleted.
+        position is not behind it. What lies before that, and nobody else needs, may be deleted. Its
+        dead letters stay, and are counted anew; who is paused stays so.
         """
         self._change(lambda core: lifecycle.reset(core, name, start))
 

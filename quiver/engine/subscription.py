@@ -37,6 +37,10 @@ class Owner(Protocol):
         """Raise unless it is open, and in this process."""
         ...
 
+    def check_state(self) -> None:
+        """Raise unless it is open, and nothing stopped it; the process is not looked at."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -254,8 +258,8 @@ class Subscription:
         )
 
     def _check_outcome(self) -> None:
-        """Raise unless an outcome can be given; needs the lock."""
-        self._store.check_usable()
+        """Raise unless an outcome can be given; needs the lock, so it is in the right process."""
+        self._store.check_state()
         self._core.check_open()
         self.check_lease()
 

@@ -41,10 +41,11 @@ class BundleSet:
         """Put a run in; give how many of its indices are new."""
         if count == 1:
             page, place = divmod(first, _PAGE)
-            held, bit = self._pages.get(page, 0), 1 << place
-            if held & bit:
+            held = self._pages.get(page, 0)
+            more = held | 1 << place
+            if more == held:
                 return 0
-            self._pages[page] = _FULL if held | bit == _FULL else held | bit
+            self._pages[page] = _FULL if more == _FULL else more
             self.count += 1
             return 1
         newly = 0

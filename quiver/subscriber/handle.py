@@ -189,7 +189,7 @@ class Handle:
         warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
 
     def _check_open(self) -> None:
-        if self.resolved:
+        if self._outcome is not None:
             raise SubscriberError(f"{self!r} has its outcome already")
 
     def _check_slot(self, slot: str) -> None:
@@ -283,8 +283,10 @@ class BundleRun(Handle):
     def table(self, slot: str) -> pa.Table:
         """Give the rows of one slot of all bundles, in order; KeyError if there is no such slot.
 
-        It is zero-copy where the segment allows. Bundles that agree on no schema give InputError;
-        iterate over them then. A slot that none of them has gives a table without columns.
+        It is zero-copy where the segment allows. Where schemas differ, the table has the union of
+        their columns, each of the widest type, as a scan has; columns with no common type give
+        InputError: iterate over the bundles then. A slot that none of them has gives a table
+        without columns.
         """
         self._check_slot(slot)
         return self._delivery.read_run(self.claim, slot)

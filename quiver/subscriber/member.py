@@ -131,14 +131,21 @@ class Member:
     def settle(self, claim: Claim) -> int:
         """Resolve the bundles of a claim that stands; give how many that are."""
         del self.claims[claim.token]
-        return self._resolve(claim.segment_seq, claim.bundle_index, claim.count)
+        segment_seq, first, count = claim.segment_seq, claim.bundle_index, claim.count
+        newly = self.progress.resolve(segment_seq, first, count)
+        self.offers.settle_taken(segment_seq, first, count)
+        self._forget_nacks(segment_seq, first, count)
+        return newly
 
     def resolve(self, segment_seq: int, first: int, count: int) -> int:
         """Resolve bundles, whoever has them; give how many were open. Claims on them are overtaken.
 
         What else such a claim holds is offered again.
         """
-        newly = self._resolve(segment_seq, first, count)
+        newly = self.progress.resolve(segment_seq, first, count)
+        if newly:
+            self.offers.settle(segment_seq, first, count)
+            self._forget_nacks(segment_seq, first, count)
         self._overtake(segment_seq, first, count)
         return newly
 
@@ -149,13 +156,6 @@ class Member:
         self.lease = lease
         for claim in list(self.claims.values()):
             self._overtake(*claim.run)
-
-    def _resolve(self, segment_seq: int, first: int, count: int) -> int:
-        newly = self.progress.resolve(segment_seq, first, count)
-        if newly:
-            self.offers.settle(segment_seq, first, count)
-            self._forget_nacks(segment_seq, first, count)
-        return newly
 
     def _forget_nacks(self, segment_seq: int, first: int, count: int) -> None:
         if not self.nacks:

@@ -120,6 +120,10 @@ class Offers:
     def settle(self, segment_seq: int, first: int, count: int) -> None:
         """Never offer these bundles again."""
         self._take(segment_seq, first, count)
+        self.settle_taken(segment_seq, first, count)
+
+    def settle_taken(self, segment_seq: int, first: int, count: int) -> None:
+        """Do the same with bundles that are claimed, all of them."""
         if not self._progress.outstanding(segment_seq):
             del self._taken[segment_seq]
         nacked = self._nacked.get(segment_seq)

@@ -92,10 +92,10 @@ class Progress:
 
     def outstanding(self, segment_seq: int) -> int:
         """How many bundles of a segment are open; 0 if it is not known."""
-        if not self._is_open(segment_seq):
-            return 0
         begun = self._begun.get(segment_seq)
-        return self._counts[segment_seq] - (begun.count if begun else 0)
+        if begun is not None:
+            return self._counts[segment_seq] - begun.count
+        return self._counts[segment_seq] if self._is_open(segment_seq) else 0
 
     @property
     def floor(self) -> int:

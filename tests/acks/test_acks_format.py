@@ -156,11 +156,11 @@ def test_fields_that_are_zero_today_may_have_a_meaning_later():
 @pytest.mark.parametrize(
     "record",
     [
-        dataclasses.replace(ACK, bundle_count=0),
-        dataclasses.replace(ACK, bundle_first=1 << 32),
-        dataclasses.replace(ACK, bundle_first=0xFFFF_FFFF, bundle_count=2),
-        dataclasses.replace(ACK, segment_seq=-1),
-        dataclasses.replace(ACK, subscriber_id=1 << 16),
+        ACK._replace(bundle_count=0),
+        ACK._replace(bundle_first=1 << 32),
+        ACK._replace(bundle_first=0xFFFF_FFFF, bundle_count=2),
+        ACK._replace(segment_seq=-1),
+        ACK._replace(subscriber_id=1 << 16),
         Dropped(1, 2, 3, 0, 4, DROPPED_AGE),
         Nack(1, 2, 3, -1, 4, 5),
         DeadLetter(1, 2, 3, 0, 4),

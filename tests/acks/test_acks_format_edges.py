@@ -93,7 +93,7 @@ def test_what_is_not_said_is_nothing():
     ids=lambda value: type(value).__name__,
 )
 def test_values_neither_change_nor_gain_fields(value):
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         value.at_ns = 3
     assert not hasattr(value, "__dict__")
 
@@ -301,7 +301,7 @@ def test_an_impossible_run_is_named(kind, first, count):
 
 def test_a_value_that_does_not_fit_is_named_with_its_record():
     with pytest.raises(InputError, match=r"Ack\(.*does not fit into a record") as caught:
-        encode_record(dataclasses.replace(ACK, at_ns=2**63), 1)
+        encode_record(ACK._replace(at_ns=2**63), 1)
     assert isinstance(caught.value.__cause__, struct.error)
 
 

@@ -171,8 +171,8 @@ DEFECTS: Final = (
     Defect(
         "an ack is written as two",
         "quiver.engine.delivery",
-        "[Ack(claim.subscriber_id, *claim.run, now)]",
-        "[Ack(claim.subscriber_id, *claim.run[:2], claim.count + 1, now)]",
+        "[Ack(claim.subscriber_id, *run, now)]",
+        "[Ack(claim.subscriber_id, *run[:2], claim.count + 1, now)]",
     ),
     Defect(
         "a nack is replayed as an ack",
@@ -183,9 +183,8 @@ DEFECTS: Final = (
     Defect(
         "a new subscriber is not synced",
         "quiver.engine.lifecycle",
-        "    core.outlet.append([Register(subscriber_id, name, now, *position)] * 2)\n"
-        "    sync_acks(core)\n",
-        "    core.outlet.append([Register(subscriber_id, name, now, *position)] * 2)\n",
+        "    core.outlet.append([register, register, *more])\n    sync_acks(core)\n",
+        "    core.outlet.append([register, register, *more])\n",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(

@@ -56,6 +56,7 @@ TEXT_BYTES_MAX: Final = 200
 INBOX_LAYOUT: Final = struct.Struct("<8sHHHH16sIIIIQQqI4x")
 DEAD_LETTER_LAYOUT: Final = struct.Struct("<QIIHH")
 _CRC: Final = struct.Struct("<I")
+_PAUSED: Final = 1
 _STORE_ID_BYTES: Final = 16
 _BYTES_MIN: Final = INBOX_LAYOUT.size + _CRC.size
 
@@ -76,7 +77,8 @@ class Inbox:
     """All that a subscriber in another process did under one lease.
 
     ``store_id`` is that of the manifest, 32 hexadecimal digits. With ``subscriber_id`` 0 it asks
-    to be registered from the start position on. ``segments`` have the acked bundles.
+    to be registered from the start position on. ``segments`` have the acked bundles. ``paused`` is
+    the one thing that the store says here, to the subscriber.
     """
 
     store_id: str
@@ -89,6 +91,7 @@ class Inbox:
     segments: tuple[SegmentState, ...] = ()
     nacks: tuple[NackState, ...] = ()
     dead_letters: tuple[DeadLetterState, ...] = ()
+    paused: bool = False
 
 
 def encode_inbox(inbox: Inbox) -> bytes:
@@ -102,7 +105,7 @@ def encode_inbox(inbox: Inbox) -> bytes:
         head = INBOX_LAYOUT.pack(
             INBOX_MAGIC,
             INBOX_VERSION,
-            0,
+            _PAUSED if inbox.paused else 0,
             len(inbox.name),
             inbox.subscriber_id,
             bytes.fromhex(inbox.store_id),
@@ -129,7 +132,7 @@ def decode_inbox(data: bytes) -> Inbox:
     """Check and read an inbox; VersionError if it is of a newer format."""
     if len(data) < _BYTES_MIN:
         raise TornEntry("the inbox is short", expected=_BYTES_MIN, found=len(data))
-    magic, version, _, name_bytes, subscriber_id, store_id, file_bytes, *rest = (
+    magic, version, flags, name_bytes, subscriber_id, store_id, file_bytes, *rest = (
         INBOX_LAYOUT.unpack_from(data)
     )
     if magic != INBOX_MAGIC:
@@ -160,6 +163,7 @@ def decode_inbox(data: bytes) -> Inbox:
         read_segments(cursor, segment_count),
         read_nacks(cursor, nack_count),
         tuple(_read_dead_letter(cursor) for _ in range(dead_letter_count)),
+        paused=bool(flags & _PAUSED),
     )
     if cursor.left:
         raise DamagedEntry(

@@ -63,6 +63,7 @@ class Gathered:
             segments=tuple(self._segments(member.progress)),
             nacks=tuple(NackState(*bundle, *nack) for bundle, nack in sorted(member.nacks.items())),
             dead_letters=tuple(self.dead[bundle] for bundle in sorted(self.dead)),
+            paused=member.paused,
         )
 
     def _segments(self, progress: Progress) -> list[SegmentState]:

@@ -73,7 +73,10 @@ def commit(follower: Follower) -> None:
 
 
 def check(follower: Follower) -> None:
-    """Raise SubscriberError if somebody else goes on as the subscriber, or it is no more."""
+    """Raise SubscriberError if somebody else goes on as the subscriber, or it is no more.
+
+    Follows what the store says there: that it is paused, or goes on.
+    """
     name, store_id = follower.name, follower.manifest.store_id
     try:
         there = read_inbox(follower.disk, _folder(follower), name, store_id=store_id)
@@ -81,6 +84,10 @@ def check(follower: Follower) -> None:
         raise _over(name, "it was removed, renamed or reset") from None
     if mark_of(there) not in follower.gathered.written:
         raise _over(name, "another process goes on in its place")
+    member = follower.registry.member(name)
+    if there.paused != member.paused:
+        follower.registry.replay_paused(member.subscriber_id, paused=there.paused)
+        follower.announce()
 
 
 def _write(follower: Follower) -> None:

@@ -17,7 +17,13 @@ from quiver.acks.letterbox import holding, list_inbox, read_inbox, write_inbox
 from quiver.disk import Stat
 from quiver.engine import delivery, lifecycle
 from quiver.engine.core import Core
-from quiver.engine.inboxes import LOCK_SECONDS, check_lease, forget_inbox, inbox_folder
+from quiver.engine.inboxes import (
+    LOCK_SECONDS,
+    check_lease,
+    forget_inbox,
+    inbox_folder,
+    tell_paused,
+)
 from quiver.engine.space import sync_acks
 from quiver.engine.start import Position
 from quiver.errors import (
@@ -100,10 +106,16 @@ def _fold_file(core: Core, folder: str, stat: Stat) -> int:
     except (InputError, SubscriberError) as error:  # It says what no subscriber can have done.
         _refuse(core, stat.name, error)
         return 0
-    if _is_settled(core, stat, inbox):
+    is_told = inbox.name not in core.registry or _tell(core, inbox)
+    if is_told and _is_settled(core, stat, inbox):
         core.folded[stat.name] = stat.size, stat.modified_ns
     core.refused_inboxes.pop(stat.name, None)
     return total
+
+
+def _tell(core: Core, inbox: Inbox) -> bool:
+    """Have an inbox say whether its subscriber is paused; False: the next tick tries again."""
+    return inbox.paused == core.registry.member(inbox.name).paused or tell_paused(core, inbox.name)
 
 
 def _check_lease(core: Core, inbox: Inbox) -> None:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import ExitStack
 from typing import Final
 
 from quiver.acks.inbox import Inbox
-from quiver.acks.letterbox import INBOX_FOLDER, holding, list_inbox, read_inbox, remove_inbox
+from quiver.acks.letterbox import (
+    INBOX_FOLDER,
+    holding,
+    list_inbox,
+    read_inbox,
+    remove_inbox,
+    write_inbox,
+)
 from quiver.engine.core import Core
 from quiver.errors import DamagedEntry, DamageError, LockedError, StorageError, VersionError
 
-__all__ = ["LOCK_SECONDS", "check_lease", "forget_inbox", "inbox_folder"]
+__all__ = [
+    "LOCK_SECONDS",
+    "await_inbox",
+    "check_lease",
+    "forget_inbox",
+    "inbox_folder",
+    "tell_paused",
+]
 
 LOCK_SECONDS: Final = 1.0
 """How long a store waits for a consumer that is about to replace its inbox."""
@@ -59,6 +74,33 @@ def forget_inbox(core: Core, name: str, *, only: Inbox | None = None) -> None:
             remove_inbox(core.disk, folder, name)
     core.folded.pop(name, None)
     core.own_leases.discard(name)
+
+
+def await_inbox(core: Core, name: str) -> None:
+    """Wait, without the lock of the core, until nobody is at an inbox, if there is one.
+
+    Whoever is at it replaces it, which takes milliseconds. Raises LockedError if that goes on.
+    """
+    folder = inbox_folder(core.folder)
+    if any(stat.name == name for stat in list_inbox(core.disk, folder)):
+        with holding(core.disk, folder, name, seconds=LOCK_SECONDS):
+            pass
+
+
+def tell_paused(core: Core, name: str) -> bool:
+    """Say in an inbox that its subscriber is paused, or goes on; False if somebody is at it.
+
+    A process that goes on as that subscriber sees the file change.
+    """
+    folder, paused = inbox_folder(core.folder), core.registry.member(name).paused
+    try:
+        with holding(core.disk, folder, name, seconds=0):
+            inbox = _read(core, name)
+            if inbox is not None and inbox.paused != paused:
+                write_inbox(core.disk, folder, dataclasses.replace(inbox, paused=paused))
+    except LockedError:
+        return False
+    return True
 
 
 def _read(core: Core, name: str) -> Inbox | None:

@@ -6,13 +6,15 @@ enough for that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from quiver.acks import Lease, Pause, Register, Rename, Unregister
+from quiver.acks import Lease, Pause, Record, Register, Rename, Unregister
 from quiver.engine.core import Core
 from quiver.engine.desk import Desk
 from quiver.engine.inboxes import forget_inbox
+from quiver.engine.outcomes import apply
 from quiver.engine.sealed import finalize
 from quiver.engine.space import sync_acks
 from quiver.engine.start import Position, Start, find_start, parse_start
@@ -72,27 +74,38 @@ def register_at(core: Core, name: str, position: Position) -> None:
 def reset(core: Core, name: str, start: Start = "earliest") -> None:
     """Let a subscriber start over; what it has in hands is of no effect any more.
 
-    It gets a new id, so that nothing that was said under the old one counts; the lease goes on.
+    It gets a new id, so that nothing that was said under the old one counts, and its dead letters
+    are counted anew; the lease goes on, and who is paused stays so.
     """
     core.check()
     core.registry.member(name)
     position = _position(core, start)
-    lease = core.registry.member(name).lease
+    before, now = core.registry.member(name), core.clock.wall_ns()
     with core.whole():
         subscriber_id = core.registry.next_id()
-        _enter(core, subscriber_id, name, position=position)
-        if lease:
-            core.outlet.append([Lease(subscriber_id, lease, core.clock.wall_ns())])
-            core.registry.replay_lease(subscriber_id, lease)
+        more: list[Record] = []
+        if before.lease:
+            more.append(Lease(subscriber_id, before.lease, now))
+        if before.paused:
+            more.append(Pause(subscriber_id, now, paused=True))
+        _enter(core, subscriber_id, name, position=position, more=more)
         core.announce()
     core.events.info("subscriber.reset", subscriber=name, segment_seq_first=position.segment_seq)
     forget_inbox(core, name)
 
 
-def _enter(core: Core, subscriber_id: int, name: str, *, position: Position) -> None:
-    """Write a register down, then follow it."""
+def _enter(
+    core: Core,
+    subscriber_id: int,
+    name: str,
+    *,
+    position: Position,
+    more: Sequence[Record] = (),
+) -> None:
+    """Write a register down, and ``more`` of the same subscriber, then follow them."""
     now = core.clock.wall_ns()
-    core.outlet.append([Register(subscriber_id, name, now, *position)] * 2)
+    register = Register(subscriber_id, name, now, *position)
+    core.outlet.append([register, register, *more])
     sync_acks(core)
     core.registry.replay_register(
         subscriber_id,
@@ -101,6 +114,8 @@ def _enter(core: Core, subscriber_id: int, name: str, *, position: Position) -> 
         start_bundle_index=position.bundle_index,
     )
     core.registry.replay_seen(subscriber_id, now)
+    for record in more:
+        apply(core.registry, record)
 
 
 def _position(core: Core, start: Start) -> Position:
@@ -151,6 +166,7 @@ def pause(core: Core, name: str, *, paused: bool) -> None:
         sync_acks(core)
         core.registry.replay_paused(subscriber_id, paused=paused)
         core.announce()
+    core.folded.pop(name, None)  # The next tick looks at the inbox and tells it there.
     if paused:
         core.events.info("subscriber.paused", subscriber=name)
     else:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from quiver.engine import lifecycle
 from quiver.engine.core import Core
 from quiver.engine.fold import take_over
+from quiver.engine.inboxes import await_inbox
 from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start
 from quiver.engine.subscription import Subscription
@@ -68,6 +69,7 @@ class SubscriberDesk(ABC):
         """
         self.check_usable()
         wanted = wanted_of(self._core, order=order, slots=slots, prefetch=prefetch)
+        await_inbox(self._core, name)  # So that taking it over need not wait, with the lock held.
         with self._core.events.telling(), self._core.lock:
             self.check_usable()
             lifecycle.register(self._core, name, start)

@@ -74,6 +74,7 @@ def inboxes(draw):
         tuple(segments),
         tuple(nacks),
         tuple(dead),
+        paused=draw(st.booleans()),
     )
 
 

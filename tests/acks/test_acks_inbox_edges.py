@@ -47,7 +47,7 @@ def test_the_numbers_of_the_page_are_those_of_the_code():
 
 
 def test_what_is_not_said_is_nothing():
-    assert dataclasses.astuple(EMPTY) == (STORE, "a", 1, 2, 0, 0, 0, (), (), ())
+    assert dataclasses.astuple(EMPTY) == (STORE, "a", 1, 2, 0, 0, 0, (), (), (), False)
     assert dataclasses.astuple(DeadLetterState(1, 2)) == (1, 2, 0, DEAD_REJECTED, "")
 
 
@@ -89,10 +89,18 @@ def test_every_field_holds_its_greatest_and_its_least_value():
 
 
 def test_fields_that_are_zero_today_may_have_a_meaning_later():
-    for offset, layout, value in ((10, "<H", U16), (76, "<I", U32)):
+    for offset, layout, value in ((10, "<H", U16 - 1), (76, "<I", U32)):
         changed = bytearray(SEALED)
         struct.pack_into(layout, changed, offset, value)
         assert decode_inbox(sealed(bytes(changed[:-4]))) == SOME
+
+
+def test_one_bit_says_that_the_subscriber_is_paused():
+    changed = bytearray(SEALED)
+    struct.pack_into("<H", changed, 10, 1)
+    paused = dataclasses.replace(SOME, paused=True)
+    assert sealed(bytes(changed[:-4])) == encode_inbox(paused)
+    assert decode_inbox(encode_inbox(paused)) == paused
 
 
 def test_an_inbox_may_be_as_large_as_the_limit_and_no_larger(monkeypatch):

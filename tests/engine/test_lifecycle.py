@@ -151,6 +151,29 @@ def test_a_reset_starts_over_and_old_handles_have_no_effect(beside: Beside) -> N
         store.reset("nobody")
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_who_is_paused_starts_over_when_it_goes_on(beside: Beside, *, elsewhere: bool) -> None:
+    store = beside.open()
+    beside.fill(store, 3)
+    if elsewhere:
+        beside.subscribe().close()
+    subscription = store.subscribe("reader")
+    subscription.poll().reject("bad")
+    subscription.poll().ack()
+    lease = store._core.registry.member("reader").lease
+    assert (store.lag("reader").dead_letter_count, lease > 0) == (1, elsewhere)
+    store.pause("reader")
+    store.reset("reader")
+    for _ in range(2):
+        lag = store.lag("reader")
+        assert (lag.is_paused, lag.bundle_count, lag.dead_letter_count) == (True, 3, 0)
+        assert store._core.registry.member("reader").lease == lease
+        assert store.subscribe("reader").poll() is None
+        store = reopened(beside, store)
+    store.resume("reader")
+    assert take(store.subscribe("reader")) == [0, 1, 2]
+
+
 def test_after_a_reset_a_subscription_of_one_that_was_elsewhere_goes_on(beside: Beside) -> None:
     store = beside.open()
     beside.fill(store, 2)

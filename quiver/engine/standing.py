@@ -6,7 +6,7 @@ and until the store folds that in, the log knows less than the inbox; how much i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -120,12 +120,20 @@ class Standings:
             was_seen=inbox is not None
             or self.registered_ns.get(lag.subscriber_id) != lag.last_seen_ns,
             unfolded_count=0 if inbox is None else self._unfolded(name, inbox),
-            pinned=self._pinned(name) if is_registered else Pinned(),
+            pinned=self._pinned(self.registry.needed_only_by(name)) if is_registered else Pinned(),
             gap_count=self.registry.progress(name).gap_count,
         )
 
-    def _pinned(self, name: str) -> Pinned:
-        found = [self.catalog.get(seq) for seq in self.registry.needed_only_by(name)]
+    def freed(self, name: str, first_segment_seq: int) -> Pinned:
+        """Count what nobody needs any more once a subscriber, new or not, starts at a segment."""
+        if name in self.registry:
+            candidates = self.registry.needed_only_by(name)
+        else:  # While nobody has subscribed nothing is deleted.
+            candidates = [] if self.registry.names() else [i.segment_seq for i in self.catalog]
+        return self._pinned([seq for seq in candidates if seq < first_segment_seq])
+
+    def _pinned(self, segments: Iterable[int]) -> Pinned:
+        found = [self.catalog.get(seq) for seq in segments]
         counts = sum(info.bundle_count for info in found), sum(info.file_bytes for info in found)
         return Pinned(len(found), *counts)
 

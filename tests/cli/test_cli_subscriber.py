@@ -160,6 +160,81 @@ def test_all_cores_change_together(run, store) -> None:
     assert [c["core"] for c in run("subscriber", "pause", store, "new", "--json").document["cores"]]
 
 
+# what becomes free -------------------------------------------------------------------------------
+
+
+def segment_bytes(store) -> int:
+    return sum(path.stat().st_size for path in (store / "core_0/segments").iterdir())
+
+
+def test_what_a_start_leaves_behind_is_told_and_deleted(run, store) -> None:
+    drain(store, "parquet")
+    whole = segment_bytes(store)
+    result = run("subscriber", "reset", store, "spark", "--start", "1", "--yes", "--json")
+    assert "Nobody needs 1 segment with 3 bundles, " in result.err
+    assert "when spark starts from 1 on: they are deleted." in result.err
+    (core,) = result.document["cores"]
+    assert (core["freed_segment_count"], core["freed_bundle_count"]) == (1, 3)
+    assert core["freed_bytes"] == whole - segment_bytes(store) > 0
+
+
+@pytest.mark.parametrize("verb, name", [("reset", "parquet"), ("add", "new")])
+def test_what_others_need_is_not_deleted_and_nobody_is_asked(run, store, verb, name) -> None:
+    result = run("subscriber", verb, store, name, "--start", "latest", "--json")
+    assert result.err == f"Nothing is deleted when {name} starts from latest on.\n"
+    (core,) = result.document["cores"]
+    assert (core["freed_segment_count"], core["freed_bytes"]) == (0, 0)
+    assert len(list((store / "core_0/segments").iterdir())) == 2
+
+
+@pytest.mark.parametrize("start, left", [("2100-01-01", 0), ("1", 1), ("0", 2)])
+def test_the_first_one_of_all_may_free_what_was_kept_for_nobody(run, store, start, left) -> None:
+    for name in ("parquet", "spark"):
+        run("subscriber", "rm", store, name, "--yes")
+    refused = run("subscriber", "add", store, "new", "--start", start)
+    segments = store / "core_0/segments"
+    if left == 2:
+        assert (refused.code, len(list(segments.iterdir()))) == (0, 2)
+        return
+    assert refused.code == 2
+    assert "nobody is there to be asked: Delete what lies before?" in refused.err
+    assert refused.err.splitlines()[-1] == "hint: --yes"
+    assert (names(run, store), len(list(segments.iterdir()))) == ([], 2)
+    result = run("subscriber", "add", store, "new", "--start", start, "--yes")
+    assert f"Nobody needs {2 - left} segment" in result.err
+    assert len(list(segments.iterdir())) == left
+
+
+def test_only_the_cores_that_change_count(run, store) -> None:
+    with quiver.open(store, core=2, worker=False) as second:
+        second.append({"logs": pa.table({"n": [1]})})
+    drain(store, "parquet")  # Only in core 0 is there anybody, and there it is spark who keeps it.
+    result = run("subscriber", "add", store, "spark", "--start", "latest", "--yes", "--json")
+    assert "Nobody needs 1 segment with 1 bundle, " in result.err
+    (core,) = result.document["cores"]
+    assert (core["core"], core["freed_segment_count"]) == (2, 1)
+    assert len(list((store / "core_0/segments").iterdir())) == 2
+
+
+def test_a_person_is_asked_before_a_backlog_is_deleted(run, store) -> None:
+    drain(store, "parquet")
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "quiver", "subscriber", "reset", str(store), "spark"]
+    os.write(master, b"n\n")
+    done = subprocess.run(
+        [*command, "--start", "latest"],
+        stdin=slave,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(master)
+    os.close(slave)
+    assert "Nobody needs 2 segments with 5 bundles, " in done.stderr
+    assert (done.returncode, len(list((store / "core_0/segments").iterdir()))) == (130, 2)
+
+
 # rm ----------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,24 @@ import click
 
 from quiver.cli.opening import open_store
 from quiver.cli.output import Output, count
+from quiver.errors import InputError
+from quiver.units import format_bytes
 
 if TYPE_CHECKING:
     from quiver.engine import Store
+    from quiver.engine.standing import Pinned
 
-__all__ = ["change", "check_start", "held_by", "open_cores", "start_option"]
-
-_SHOWN = {"subscriber_id": "id", "open_bundle_count": "open", "is_paused": "paused"}
+__all__ = [
+    "ask",
+    "change",
+    "check_start",
+    "freed_fields",
+    "held_by",
+    "open_cores",
+    "see_freed",
+    "start_option",
+    "yes_option",
+]
 
 
 def start_option(text: str) -> Callable[[Any], Any]:
@@ -28,6 +40,64 @@ def start_option(text: str) -> Callable[[Any], Any]:
         metavar="WHERE",
         help=f"{text}: earliest, latest, the number of a segment, or a time (ISO 8601, UTC).",
     )
+
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def ask(output: Output, told: str, question: str, *, yes: bool) -> None:
+    """Tell what is going to happen, and go on only if the person wants that, or said --yes."""
+    (output.say if yes else output.warn)(told)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InputError(f"nobody is there to be asked: {question}", hint="--yes")
+    click.confirm(question, abort=True, err=True)
+
+
+def see_freed(
+    output: Output,
+    folder: str,
+    name: str,
+    *,
+    start: str,
+    call: str,
+    find: Callable[[Mapping[int, Store], str], dict[int, Store]],
+    yes: bool,
+) -> dict[int, Pinned]:
+    """Tell what is deleted when a subscriber starts at a position, and ask if that is anything.
+
+    ``find`` gives the cores in which it is going to start, or raises. Gives what it is by core.
+    """
+    from quiver.cli.standing import read_freed
+
+    if start == "earliest":
+        return {}
+    with open_cores(output, folder, call=call) as stores:
+        cores = set(find(stores, name))
+    freed = read_freed(folder, name, start, warn=output.warn)
+    freed = {core: pinned for core, pinned in freed.items() if core in cores}
+    segments = sum(each.segment_count for each in freed.values())
+    if not segments:
+        output.say(f"Nothing is deleted when {name} starts from {start} on.")
+        return freed
+    bundles = count(sum(each.bundle_count for each in freed.values()), "bundle")
+    size = format_bytes(sum(each.byte_count for each in freed.values()))
+    told = (
+        f"Nobody needs {count(segments, 'segment')} with {bundles}, {size}, "
+        f"when {name} starts from {start} on: they are deleted."
+    )
+    ask(output, told, "Delete what lies before?", yes=yes)
+    return freed
+
+
+def freed_fields(pinned: Pinned | None) -> dict[str, int]:
+    """Name what may be deleted as reports do; None is nothing."""
+    return {
+        "freed_segment_count": 0 if pinned is None else pinned.segment_count,
+        "freed_bundle_count": 0 if pinned is None else pinned.bundle_count,
+        "freed_bytes": 0 if pinned is None else pinned.byte_count,
+    }
 
 
 def check_start(start: str) -> None:
@@ -85,8 +155,12 @@ def change(
     *,
     name: str,
     done: str,
+    freed: Mapping[int, Pinned] | None = None,
 ) -> None:
-    """Do something in each core, and report where the subscriber ``name`` stands then."""
+    """Do something in each core, and report where the subscriber ``name`` stands then.
+
+    ``freed`` is what may be deleted by that, as ``see_freed`` gives it.
+    """
     rows = []
     for core, store in stores.items():
         act(store)
@@ -98,6 +172,7 @@ def change(
                 "open_segment_count": lag.segment_count,
                 "open_bundle_count": lag.bundle_count,
                 "is_paused": lag.is_paused,
+                **freed_fields((freed or {}).get(core)),
             }
         )
     path = next(iter(stores.values())).path

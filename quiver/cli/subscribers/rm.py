@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +9,7 @@ import click
 from quiver.cli.opening import config_options
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
-from quiver.errors import InputError
+from quiver.cli.subscribers.desk import yes_option
 from quiver.units import format_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ __all__ = ["rm"]
 )
 @click.argument("folder", metavar="DIR")
 @click.argument("name", metavar="NAME")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @config_options
 def rm(output: Output, *, folder: str, name: str, yes: bool) -> None:
     """Remove a subscriber for good.
@@ -37,7 +36,7 @@ def rm(output: Output, *, folder: str, name: str, yes: bool) -> None:
     none, nothing is. Says first how much that is, then asks.
     """
     from quiver.cli.standing import read_store
-    from quiver.cli.subscribers.desk import held_by, open_cores
+    from quiver.cli.subscribers.desk import ask, held_by, open_cores
 
     call = f"store.unsubscribe({name!r})"
     with open_cores(output, folder, call=call) as stores:
@@ -47,13 +46,7 @@ def rm(output: Output, *, folder: str, name: str, yes: bool) -> None:
     found = [standing for standing in everybody if standing.name == name]
     others = {standing.core for standing in everybody if standing.name != name}
     cores = [_fields(standing, is_last=standing.core not in others) for standing in found]
-    (output.say if yes else output.warn)(_told(name, cores))
-    if not yes:
-        if not sys.stdin.isatty():
-            raise InputError(
-                f"nobody is there to be asked whether {name!r} is to be removed", hint="--yes"
-            )
-        click.confirm(f"Remove the subscriber {name}?", abort=True, err=True)
+    ask(output, _told(name, cores), f"Remove the subscriber {name}?", yes=yes)
     with open_cores(output, folder, call=call) as stores:
         for store in held_by(stores, name).values():
             store.unsubscribe(name)
@@ -64,15 +57,14 @@ def rm(output: Output, *, folder: str, name: str, yes: bool) -> None:
 
 
 def _fields(standing: Standing, *, is_last: bool) -> dict[str, Any]:
-    pinned = standing.pinned
+    from quiver.cli.subscribers.desk import freed_fields
+
     return {
         "core": standing.core,
         "subscriber_id": standing.subscriber_id,
         "open_bundle_count": standing.lag.bundle_count,
         "is_last": is_last,
-        "freed_segment_count": 0 if is_last else pinned.segment_count,
-        "freed_bundle_count": 0 if is_last else pinned.bundle_count,
-        "freed_bytes": 0 if is_last else pinned.byte_count,
+        **freed_fields(None if is_last else standing.pinned),
     }
 
 

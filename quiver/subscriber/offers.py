@@ -46,10 +46,7 @@ class Offers:
         self._alarms: list[tuple[int, Bundle]] = []
 
     def add_segment(self, segment_seq: int) -> None:
-        """Offer what is open in a segment that the progress just learned of."""
-        resolved = self._progress.resolved_runs(segment_seq)
-        if resolved:
-            self._taken[segment_seq] = BundleSet(resolved)
+        """Offer a segment that the progress just learned of: all of it is open."""
         insort(self.ready, segment_seq)
         self.revision += 1
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 from beside_kit import FOLDER, Beside, peek, take
 from store_kit import bundle
@@ -9,6 +13,7 @@ from store_kit import bundle
 import quiver
 from quiver.acks import letterbox
 from quiver.acks.letterbox import holding
+from quiver.testing import ManualClock
 
 
 def test_what_was_committed_is_deleted_by_the_next_tick(beside: Beside) -> None:
@@ -318,6 +323,23 @@ def test_a_pause_waits_for_whoever_is_at_the_inbox(beside: Beside) -> None:
     assert beside.inbox().paused
     consumer.refresh()
     assert consumer.poll() is None
+
+
+def test_a_pause_is_told_in_an_inbox_that_has_no_more_to_tell(tmp_path: Path) -> None:
+    clock = ManualClock(wall_ns=time.time_ns())
+    config = {"clock": clock, "worker": False}
+    with quiver.open(tmp_path / "s", slots=["x"], **config) as store:
+        store.append({"x": pa.table({"n": [1]})})
+        store.finalize()
+        with quiver.subscribe(tmp_path / "s", "reader", **config) as consumer:
+            clock.step("1h")
+            store.maintain()
+            assert "reader" in store._core.folded
+            for paused in (True, False):
+                (store.pause if paused else store.resume)("reader")
+                store.maintain()
+                consumer.refresh()
+                assert consumer.lags()[0].is_paused == paused
 
 
 def test_no_inbox_is_waited_for_with_the_lock_held(

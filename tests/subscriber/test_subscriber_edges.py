@@ -2,8 +2,9 @@
 
 import pytest
 
-from quiver.errors import InputError
-from quiver.subscriber import BundleHandle, Claim, Registry
+from quiver.errors import InputError, SubscriberError
+from quiver.subscriber import BundleHandle, BundleRun, Claim, Registry
+from quiver.subscriber.order import Ranked
 
 
 def place(claim):
@@ -73,3 +74,44 @@ def test_a_reason_that_is_no_text_is_no_outcome(reason):
     assert not handle.resolved
     handle.defer()
     assert delivery.deferred == [claim]
+
+
+def test_ranks_that_leave_bundles_out_offer_only_the_others(registry):
+    order = Ranked(lambda _: [(1.0, 1, 1)])
+    taken = [place(registry.claim("spark", 0, order=order)) for _ in range(2)]
+    assert taken == [(0, 1, 1), None]
+    assert place(registry.claim("spark", 0)) == (0, 0, 1)
+
+
+def test_a_name_that_somebody_has_is_given_to_nobody_else_but_by_a_log(registry):
+    other = registry.register("flink")
+    with pytest.raises(SubscriberError, match="there is a subscriber 'flink' already"):
+        registry.rename("spark", "flink")
+    assert registry.names() == ["flink", "spark"]
+    spark = registry.ids["spark"]
+    registry.replay_rename(spark, "flink")
+    assert registry.ids == {"flink": spark}
+    registry.replay_rename(other, "spark")  # That one has gone.
+    assert registry.ids == {"flink": spark}
+
+
+def test_what_a_log_says_of_an_id_that_nobody_has_changes_nothing(registry):
+    before = registry.snapshot()
+    registry.replay_paused(9, paused=True)
+    registry.replay_lease(9, 5)
+    registry.replay_seen(9, 5)
+    assert registry.snapshot() == before
+
+
+class Nothing:
+    """A delivery that takes each outcome."""
+
+    def ack(self, claim):
+        pass
+
+
+def test_a_run_that_has_its_outcome_is_not_gone_through():
+    run = BundleRun(Claim(1, 0, 0, 1, 3), Nothing(), subscriber="spark", slots=["logs"])
+    run.ack()
+    with pytest.raises(SubscriberError, match="bundles 0 to 2 of segment 0"):
+        iter(run)

@@ -103,6 +103,12 @@ def test_one_bit_says_that_the_subscriber_is_paused():
     assert decode_inbox(encode_inbox(paused)) == paused
 
 
+def test_an_inbox_that_ends_where_its_name_would_begin_is_damaged_and_not_torn():
+    head = struct.pack("<8sHHHH16sI", b"QUIVER\0I", 1, 0, 0, 1, bytes.fromhex(STORE), 84)
+    with pytest.raises(DamagedEntry, match="a name has 1 to 128 characters, not 0"):
+        decode_inbox(sealed(head + struct.pack("<IIIQQqI4x", 0, 0, 0, 9, 0, 77, 0)))
+
+
 def test_an_inbox_may_be_as_large_as_the_limit_and_no_larger(monkeypatch):
     monkeypatch.setattr(module, "INBOX_BYTES_MAX", len(SEALED))
     assert encode_inbox(SOME) == SEALED

@@ -208,6 +208,8 @@ def test_the_first_one_of_all_may_free_what_was_kept_for_nobody(run, store, star
 def test_only_the_cores_that_change_count(run, store) -> None:
     with quiver.open(store, core=2, worker=False) as second:
         second.append({"logs": pa.table({"n": [1]})})
+        for name in second.info().subscribers:
+            second.unsubscribe(name)
     drain(store, "parquet")  # Only in core 0 is there anybody, and there it is spark who keeps it.
     result = run("subscriber", "add", store, "spark", "--start", "latest", "--yes", "--json")
     assert "Nobody needs 1 segment with 1 bundle, " in result.err

@@ -128,7 +128,7 @@ def test_a_replay_under_the_tightest_budget_opens_and_goes_on() -> None:
         "segment": {"target_size": 2000, "max_open_duration": "1h"},
         "limits": {"entry_bytes": 3000},
         "wal": {"max_size": 6000, "rotate_size": 1500},
-        "retention": {"size_cap": 90_000},
+        "retention": {"size_cap": 160_000},
     }
     disk = MemoryDisk()
     store = on_memory(disk, **config)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from quiver.config import Config
     from quiver.config_file import LoadedConfig, load_config
     from quiver.consumer import Consumer, subscribe
-    from quiver.engine import Receipt, Store, open  # noqa: A004
+    from quiver.engine import Adopted, Receipt, Store, adopt, open  # noqa: A004
     from quiver.scan import Scan, scan
     from quiver.slots import Slot, SlotTable
 
@@ -56,6 +56,7 @@ __version__ = "0.1.0"
 logging.getLogger("quiver").addHandler(logging.NullHandler())
 
 __all__ = [
+    "Adopted",
     "CapacityError",
     "ClosedError",
     "Config",
@@ -81,6 +82,7 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "adopt",
     "aio",
     "load_config",
     "open",
@@ -89,6 +91,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Adopted": "quiver.engine",
     "Config": "quiver.config",
     "Consumer": "quiver.consumer",
     "LoadedConfig": "quiver.config_file",
@@ -98,6 +101,7 @@ _LAZY = {
     "Slot": "quiver.slots",
     "SlotTable": "quiver.slots",
     "Store": "quiver.engine",
+    "adopt": "quiver.engine",
     "aio": "quiver.aio",
     "load_config": "quiver.config_file",
     "open": "quiver.engine",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quiver.cli.exits import DAMAGED, OK
-from quiver.cli.opening import config_options, open_store, strict_option
+from quiver.cli.opening import config_options, strict_option, visit_store
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 
@@ -54,7 +54,7 @@ def finalize(output: Output, *, folder: str, strict: bool) -> int:
 
 
 def _finalize(output: Output, folder: str, core: int, *, strict: bool) -> dict[str, Any]:
-    with open_store(output, folder, strict=strict, core=core) as store:
+    with visit_store(output, folder, strict=strict, core=core) as store:
         store.finalize()
         recovery: RecoveryReport = store.recovery
         written = store.metrics().get(("quiver.segment.finalized_segments", ""), 0)

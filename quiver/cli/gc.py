@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quiver.cli.opening import config_options, open_store
+from quiver.cli.opening import config_options, recovery_bar, settings
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.errors import LockedError
@@ -46,10 +46,7 @@ def gc(output: Output, *, folder: str) -> None:
 
     with closing(open_folder(folder)) as disk:
         store_id = StoreManifest.read(disk).store_id
-        cores = [
-            _collect(output, disk, core, folder=folder, store_id=store_id)
-            for core in core_numbers(disk)
-        ]
+        cores = [_collect(output, disk, core, store_id=store_id) for core in core_numbers(disk)]
     if output.as_json:
         output.document({"path": disk.root, "cores": cores})
         return
@@ -58,23 +55,24 @@ def gc(output: Output, *, folder: str) -> None:
         output.text(f"{name}{_told(core)}")
 
 
-def _collect(
-    output: Output, disk: Disk, core: int, *, folder: str, store_id: str
-) -> dict[str, Any]:
+def _collect(output: Output, disk: Disk, core: int, *, store_id: str) -> dict[str, Any]:
     """Do it for one core; opening it folds in, so what there was is looked up before that."""
     from quiver.cli.inspect import load_segments
     from quiver.cli.standing import read_core
+    from quiver.clock import SystemClock
+    from quiver.config_file import config_of
+    from quiver.engine.adoption import adopt_core
 
     standings = read_core(disk, core, store_id=store_id, warn=output.warn)
     folded, before = standings.unfolded_count, standings.catalog
     try:
-        store = open_store(output, folder, strict=False, core=core)
+        config = config_of(settings(output))
+        with recovery_bar(output) as watch:
+            adopted = adopt_core(disk, core, config=config, clock=SystemClock(), watch=watch)
     except LockedError as error:
         return {"core": core, "writer_pid": error.pid, **dict.fromkeys(_COUNTS)}
-    with store:
-        for damage in store.recovery.damage:
-            output.warn(f"quiver: set aside while opening: {damage}")
-        store.maintain()
+    for damage in adopted.recovery.damage:
+        output.warn(f"quiver: set aside while opening: {damage}")
     after = load_segments(disk, core)[0]
     gone = [info for info in before if info.segment_seq not in after]
     return {

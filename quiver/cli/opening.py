@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -29,6 +29,7 @@ __all__ = [
     "set_option",
     "settings",
     "strict_option",
+    "visit_store",
 ]
 
 strict_option: Final = click.option(
@@ -113,6 +114,26 @@ def open_store(
         return quiver.open(
             folder, slots=slots, config=config, core=core, worker=worker, progress=watch
         )
+
+
+@contextmanager
+def visit_store(output: Output, folder: str, *, strict: bool, core: int) -> Iterator[Store]:
+    """Open one core for a while, to tend it; a writer who comes meanwhile waits for that.
+
+    Raises LockedError if somebody writes it.
+    """
+    import quiver
+    from quiver.disk import LocalDisk
+    from quiver.engine.cores import visiting
+
+    config = settings(output, strict=strict)
+    with closing(LocalDisk(folder)) as local, visiting(local, core) as disk:
+        with recovery_bar(output) as watch:
+            store = quiver.open(
+                folder, config=config, core=core, disk=disk, worker=False, progress=watch
+            )
+        with store:
+            yield store
 
 
 @contextmanager

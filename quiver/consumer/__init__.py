@@ -49,10 +49,14 @@ def subscribe(
     """Take bundles of a store as the subscriber ``name``, from any process, without its lock.
 
     The options are those of ``Store.subscribe``; ``core`` chooses one of several, and ``config``
-    the retries. What was done is left in the store's folder at each commit; whoever has the store
-    open folds it in at its next tick, and ``quiver gc`` does where nobody has. If two processes use
-    one name the later one goes on, and the earlier one gets a SubscriberError. A new subscriber
-    keeps data from being deleted from the moment at which it is folded in.
+    the retries. Without ``core`` the subscriber is registered in every core, those included that
+    are made later, which it takes from their beginning. Bundles of one core come in their order;
+    cores take turns, from the lowest number up.
+
+    What was done is left in the store's folder at each commit; whoever has the store open folds it
+    in at its next tick, and ``quiver gc`` does where nobody has. If two processes use one name the
+    later one goes on, and the earlier one gets a SubscriberError. A new subscriber keeps data from
+    being deleted from the moment at which it is folded in.
 
     With ``worker=False`` there is no thread: call ``refresh`` and ``commit``. ``disk`` and
     ``clock`` are for tests. Raises MissingError if there is no store.

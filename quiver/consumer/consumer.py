@@ -17,6 +17,7 @@ from quiver.consumer.keeper import Keeper
 from quiver.disk import Disk
 from quiver.engine import delivery, lifecycle
 from quiver.engine.core import core_folder, core_numbers
+from quiver.engine.inboxes import inbox_folder
 from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start, parse_start
 from quiver.engine.subscription import Subscription, check_limit
@@ -70,11 +71,19 @@ class Consumer:
         self._let_go = let_go
         interval_ns = parse_duration(commit_interval, key="commit_interval")
         self._keeper: Keeper | None = None
+        if core is None and self._was_here():
+            self._start = "earliest"
         self._find_cores()
+        self._start = "earliest"  # In a core that is made later nothing lies before.
         if core is not None and core not in self._followers:
             raise InputError(f"core: the store has no core {core}", hint=f"{core_numbers(disk)}")
         if keep:
             self._keeper = Keeper(self, disk, interval_ns)
+
+    def _was_here(self) -> bool:
+        """Whether the subscriber left an inbox in any core; one without it is newer than that."""
+        folders = [inbox_folder(core_folder(number)) for number in core_numbers(self._disk)]
+        return any(self._disk.stat(f"{folder}/{self.name}") is not None for folder in folders)
 
     def _find_cores(self) -> None:
         """Follow the cores that are there by now."""

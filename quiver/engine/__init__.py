@@ -5,6 +5,8 @@
 ``core``          the open parts of one core directory
 ``cores``         which of them a writer gets; visits
 ``numbers``       their folders
+``adoption``      what the writer of a core left behind, brought to an end
+``neighbours``    the cores that nobody writes, as a worker sees them
 ``heirs``         subscribers of the other cores, for a new one
 ``budget``        how much of the cap is a core's
 ``recovery``      open one, whatever way the last writer ended
@@ -41,6 +43,7 @@ from collections.abc import Callable, Iterable, Mapping
 from quiver.clock import Clock, SystemClock
 from quiver.config_file import ConfigLike, config_of
 from quiver.disk import Disk, LocalDisk
+from quiver.engine.adoption import Adopted, adopt_all
 from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.cores import check_core, open_any
 from quiver.engine.info import StoreInfo
@@ -52,6 +55,7 @@ from quiver.engine.subscription import Subscription
 from quiver.slots import Slot, SlotTable
 
 __all__ = [
+    "Adopted",
     "CoreStats",
     "Receipt",
     "RecoveryProgress",
@@ -60,6 +64,7 @@ __all__ = [
     "StoreInfo",
     "SubscriberStats",
     "Subscription",
+    "adopt",
     "open",
 ]
 
@@ -124,3 +129,29 @@ def _announced(store: Store, core: Core) -> Store:
     )
     core.events.tell()
     return store
+
+
+def adopt(
+    path: str | os.PathLike[str],
+    *,
+    config: ConfigLike | None = None,
+    clock: Clock | None = None,
+    disk: Disk | None = None,
+) -> tuple[Adopted, ...]:
+    """Adopt each core of the store in ``path`` that nobody writes, and leave it to the next writer.
+
+    What is in its log becomes segments, so that subscribers and scans have it; what subscribers in
+    other processes did is folded in, and what all have is deleted. Cores that are being written are
+    passed over. An open store does the same for its neighbours, some seconds after their end.
+
+    Raises MissingError if there is no store, and DamageError if something is damaged and
+    ``recovery.policy`` is ``strict``.
+    """
+    settings, clock = config_of(config), clock or SystemClock()
+    if disk is not None:
+        return adopt_all(disk, config=settings, clock=clock)
+    local = LocalDisk(path)
+    try:
+        return adopt_all(local, config=settings, clock=clock)
+    finally:
+        local.close()

@@ -39,6 +39,11 @@ class Budget(Protocol):
         """Whether unprocessed data may go: nobody else has anything processed to give up."""
         ...
 
+    @property
+    def is_short(self) -> bool:
+        """Whether this core asked for more than it could get at its last tick."""
+        ...
+
     def allowed(self, used_bytes: int, incoming_bytes: int) -> int:
         """Give how many bytes this core may use, after trying to make it used + incoming.
 
@@ -63,6 +68,7 @@ class Static:
     """The cap, divided evenly among the cores that have a folder."""
 
     may_drop: Final = True
+    is_short: Final = False
 
     def __init__(self, disk: Disk, number: int, cap_bytes: int) -> None:
         """Count the cores, this one among them."""
@@ -107,6 +113,11 @@ class Shared:
     def may_drop(self) -> bool:
         """Whether the others have nothing processed, or were asked for it long enough."""
         return self._failure is not None or self._claims.may_drop
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it asked the others for more."""
+        return self._claims.is_short
 
     def allowed(self, used_bytes: int, incoming_bytes: int) -> int:
         """Give what is claimed, after trying to claim what is needed."""

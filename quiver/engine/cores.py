@@ -109,11 +109,8 @@ def _lock(disk: Disk, number: int, config: Config, *, create: bool) -> Lock:
     try:
         return _lock_now(disk, number, config, create=create)
     except LockedError:
-        visit = f"{core_folder(number)}/{_VISIT}"
-        if disk.stat(visit) is None:
-            raise
         try:
-            visitor = lock_within(disk, visit, _PATIENCE_SECONDS)
+            visitor = lock_within(disk, f"{core_folder(number)}/{_VISIT}", _PATIENCE_SECONDS)
         except LockedError:
             pass
         else:

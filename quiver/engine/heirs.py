@@ -6,12 +6,16 @@ came first in it was deleted, because all others had it.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from quiver.acks.letterbox import list_inbox, read_inbox
 from quiver.engine import lifecycle
 from quiver.engine.beside import read_acks
 from quiver.engine.core import Core
-from quiver.engine.numbers import core_numbers
+from quiver.engine.inboxes import inbox_folder
+from quiver.engine.numbers import core_folder, core_numbers
 from quiver.engine.start import Position
-from quiver.errors import QuiverError
+from quiver.errors import DamageError, MissingError, QuiverError
 from quiver.subscriber import Registry
 
 __all__ = ["inherit"]
@@ -24,22 +28,32 @@ def inherit(core: Core) -> None:
     with core.lock:
         for number in core_numbers(core.disk):
             if number != core.number:
-                _take(core, _registry(core, number))
+                _take(core, number)
 
 
-def _registry(core: Core, number: int) -> Registry:
-    """Read who is registered there; nobody if that cannot be read, for it stops no writer."""
+def _take(core: Core, number: int) -> None:
+    """Register who is known there; what cannot be read is passed over, for it stops no writer."""
+    registry, news = Registry(), list[str]()
     try:
-        return read_acks(core.disk, number, {}).registry
+        registry = read_acks(core.disk, number, {}).registry
+        news = _not_folded_in(core, number, registry)
     except QuiverError as error:
         core.events.warning("subscriber.inherit_failed", other_core=number, error=error)
-        return Registry()
+    for name in [*registry.names(), *news]:
+        if name not in core.registry:
+            lifecycle.register_at(core, name, Position())
+            if name in registry and registry.member(name).paused:
+                lifecycle.pause(core, name, paused=True)
 
 
-def _take(core: Core, registry: Registry) -> None:
-    for name in registry.names():
-        if name in core.registry:
-            continue
-        lifecycle.register_at(core, name, Position())
-        if registry.member(name).paused:
-            lifecycle.pause(core, name, paused=True)
+def _not_folded_in(core: Core, number: int, registry: Registry) -> list[str]:
+    """List those who came to a core by an inbox that its writer has not taken over yet."""
+    folder = inbox_folder(core_folder(number))
+    store_id = core.manifest.store_id
+    names = [stat.name for stat in list_inbox(core.disk, folder) if stat.name not in registry]
+    found = []
+    for name in names:
+        with suppress(MissingError, DamageError):
+            if not read_inbox(core.disk, folder, name, store_id=store_id).subscriber_id:
+                found.append(name)
+    return found

@@ -47,7 +47,7 @@ class Store(SubscriberDesk, StoreFacts):
         """Let a worker keep up this store; ``quiver.open`` and the asyncio face see to it."""
         self._worker = worker
         self._scribe = Scribe(self._core)
-        worker.serve(self, self._core.clock, events=self._core.events)
+        worker.serve(self, self._core)
 
     # append ------------------------------------------------------------------------------------
 

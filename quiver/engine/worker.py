@@ -6,7 +6,7 @@ wakes for      and does
 a job          what was posted by then, in order (the asyncio face lives on it)
 ``hasten``     a flush, after the jobs: one sync for all of them
 ``flush_at``   the same, ``wal.flush_interval`` after the first append of a burst
-a tick         ``Store.tick``, each quarter second
+a tick         ``Store.tick``, each quarter second, and a look at another core
 =============  ================================================================
 
 Another one, without a store to keep up, writes segments: its jobs take too long for all of this.
@@ -20,6 +20,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from quiver.clock import Clock
+from quiver.engine.core import Core
+from quiver.engine.neighbours import Neighbours
 from quiver.errors import ClosedError, QuiverError
 from quiver.events import Events
 from quiver.units import MILLISECOND, SECOND
@@ -59,6 +61,7 @@ class Worker:
         self._store: Store | None = None
         self._clock: Clock | None = None
         self._events = Events()
+        self._neighbours: Neighbours | None = None
         self._flush_now = False
         self._flush_at: int | None = None
         self._tick_at: int | None = None
@@ -69,10 +72,12 @@ class Worker:
 
     # asked of it, from any thread ----------------------------------------------------------------
 
-    def serve(self, store: Store, clock: Clock, *, events: Events) -> None:
+    def serve(self, store: Store, core: Core) -> None:
         """Keep up a store from now on."""
+        clock = core.clock
         with self._turn:
-            self._store, self._clock, self._events = store, clock, events
+            self._store, self._clock, self._events = store, clock, core.events
+            self._neighbours = Neighbours(core)
             self._tick_at = clock.monotonic_ns() + _TICK_NS
             self._turn.notify()
 
@@ -108,6 +113,8 @@ class Worker:
             self._turn.notify()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+        if self._neighbours is not None:
+            self._neighbours.stop()
 
     def dismiss(self) -> None:
         """End the thread once the jobs posted so far are done; does not wait."""
@@ -189,6 +196,8 @@ class Worker:
         try:
             store.tick()
             self.failure = None
+            if self._neighbours is not None:
+                self._neighbours.look()
         except ClosedError as error:
             # Closed or poisoned: appends raise it too, there is nothing left to keep up.
             self.failure = error

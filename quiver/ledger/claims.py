@@ -62,6 +62,11 @@ class Claims:
         """Whether nobody else has anything processed to give up, as far as asking tells."""
         return self._asked_ticks >= _PATIENCE_TICKS or self._others_spare == 0
 
+    @property
+    def is_short(self) -> bool:
+        """Whether something was refused before the last tick."""
+        return self._asked_ticks > 0
+
     def grow(self, used: int, incoming: int) -> Steps[int]:
         """Try to claim what is used and incoming, and a little more; give what may be used then.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quiver.cli.opening import open_store
+from quiver.cli.opening import visit_store
 from quiver.cli.output import Output, count
 from quiver.errors import InputError
 from quiver.units import format_bytes
@@ -124,11 +124,11 @@ def open_cores(output: Output, folder: str, *, call: str) -> Iterator[dict[int, 
         stores = {}
         for core in cores:
             try:
-                store = open_store(output, folder, strict=False, core=core)
+                visit = visit_store(output, folder, strict=False, core=core)
+                stores[core] = store = stack.enter_context(visit)
             except LockedError as error:
                 hint = f"end that process, or let it call {call}"
                 raise LockedError(error.message, pid=error.pid, hint=hint) from error
-            stores[core] = stack.enter_context(store)
             for damage in store.recovery.damage:
                 output.warn(f"quiver: set aside while opening: {damage}")
             store.finalize()  # So that every bundle has a place, by which a start can be found.

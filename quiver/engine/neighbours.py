@@ -1,0 +1,122 @@
+"""The cores that nobody writes any more: the worker of any other core adopts them.
+
+At each tick it looks at one of them. One that was free for a while, so that a writer who only
+starts again is not in the way of it, is adopted in a thread of its own: it takes as long as a
+recovery, and no append waits for that. Afterwards it is left alone until something in it changes:
+an inbox, which may let segments go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from typing import Final
+
+from quiver.engine.adoption import adopt_core
+from quiver.engine.core import Core
+from quiver.engine.numbers import core_folder, core_numbers
+from quiver.errors import LockedError, MissingError, QuiverError
+from quiver.units import SECOND
+
+__all__ = ["Neighbours"]
+
+_GRACE_NS: Final = 5 * SECOND
+"""For so long a core must have been free."""
+_SIGNS: Final = ("wal", "segments", "acks", "acks/inbox")
+
+_log = logging.getLogger("quiver.core")
+
+Signs = tuple[tuple[str, int, int], ...]
+
+
+class _StoppedError(Exception):
+    """The store here is being closed: what was begun is left to others."""
+
+
+class Neighbours:
+    """The other cores of a store, as the worker of one of them sees them."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._turn = -1
+        self._free_since: dict[int, int] = {}
+        self._left: dict[int, Signs] = {}
+        """What was there when an adoption ended, or failed."""
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def look(self) -> None:
+        """Look at the next of the others, and begin to adopt it if that is due."""
+        if self._stopping or (self._thread is not None and self._thread.is_alive()):
+            return
+        with contextlib.suppress(QuiverError):
+            others = [n for n in core_numbers(self._core.disk) if n != self._core.number]
+            if not others:
+                return
+            self._turn = next((n for n in others if n > self._turn), others[0])
+            if self._is_due(self._turn):
+                name = f"quiver-adopt-{self._turn}"
+                arguments = (self._turn, self._signs(self._turn))
+                self._thread = threading.Thread(
+                    target=self._adopt, args=arguments, name=name, daemon=True
+                )
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Break off what was begun, as a crash would, and wait for that."""
+        self._stopping = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _is_due(self, number: int) -> bool:
+        core = self._core
+        if core.disk.stat(f"{core_folder(number)}/wal") is None:
+            return False  # It is about to be made.
+        if self._left.get(number) == self._signs(number):
+            return False
+        try:
+            # No VISIT for this: it would be written to at each tick.
+            core.disk.lock(f"{core_folder(number)}/LOCK").release()
+        except LockedError:
+            self._free_since.pop(number, None)
+            return False
+        now = core.clock.monotonic_ns()
+        since = self._free_since.setdefault(number, now)
+        return core.budget.is_short or now - since >= _GRACE_NS
+
+    def _signs(self, number: int) -> Signs:
+        """Tell one state of a core's folders from the next."""
+        found: list[tuple[str, int, int]] = []
+        for name in _SIGNS:
+            with contextlib.suppress(MissingError):
+                listing = self._core.disk.list_dir(f"{core_folder(number)}/{name}")
+                found += [(f"{name}/{e.name}", e.size, e.modified_ns) for e in listing if e.is_file]
+        return tuple(found)
+
+    def _adopt(self, number: int, before: Signs) -> None:
+        core = self._core
+        try:
+            adopted = adopt_core(
+                core.disk, number, config=core.config, clock=core.clock, watch=self._check
+            )
+        except (LockedError, _StoppedError):
+            return
+        except Exception as error:  # noqa: BLE001 It is told, and tried again once something changes.
+            _log.warning("core.adopt_failed", extra={"core": number, "error": str(error)})
+            self._left[number] = before
+            return
+        self._left[number] = self._signs(number)
+        _log.info(
+            "core.adopted",
+            extra={
+                "core": number,
+                "replayed_bundles": adopted.recovery.replayed_bundles,
+                "written_segments": adopted.written_segments,
+                "deleted_segments": adopted.deleted_segments,
+            },
+        )
+
+    def _check(self, _: object) -> None:
+        if self._stopping:
+            raise _StoppedError

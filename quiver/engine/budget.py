@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeVar
 from quiver.config import Config
 from quiver.disk import Disk
 from quiver.engine.numbers import core_bytes, core_numbers
+from quiver.engine.reserve import reserve_bytes
 from quiver.errors import ConfigError, QuiverError
 from quiver.events import Events
 from quiver.ledger import (
@@ -191,13 +192,22 @@ def budget_of(
 
 
 def check_share(disk: Disk, number: int, config: Config) -> None:
-    """Raise ConfigError if the share of each core, with this one, is too small to work with."""
+    """Raise ConfigError if the cap is too small for so many cores, this one among them.
+
+    Static parts must each be as large as a cap must be; where it is shared one core must be able to
+    work while all others have nothing but their reserves.
+    """
     cap, count = config.retention.size_cap, len(_cores(disk, number))
     least = config.size_cap_min
-    if config.retention.coordination == "static" and 0 < cap < least * count:
+    if config.retention.coordination == "static":
+        needed = least * count
+        text = f"divided by {count} cores is {cap // count} each, below {least}"
+    else:
+        needed = least + (count - 1) * reserve_bytes(config)
+        text = f"is below {needed}, which is needed for {count} cores"
+    if 0 < cap < needed:
         raise ConfigError(
-            f"retention.size_cap ({cap}) divided by {count} cores is {cap // count} each, "
-            f"below {least}",
-            hint="each core needs room for wal.max_size, two of segment.target_size and 128 KiB: "
-            f"raise size_cap to {least * count}, lower these, or open fewer cores",
+            f"retention.size_cap ({cap}) {text}",
+            hint=f"raise it to {needed}, lower wal.max_size or segment.target_size, or open fewer "
+            "cores: each that has a folder counts",
         )

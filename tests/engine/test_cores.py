@@ -27,9 +27,12 @@ SMALL = {
 }
 
 
-def capped(size: str) -> dict[str, Any]:
-    """Options with which a core needs 10 MiB of the cap."""
-    return {**SMALL, "retention": {"size_cap": size}}
+LEAST = quiver.Config.of(SMALL).size_cap_min
+
+
+def capped(parts: float, **retention: Any) -> dict[str, Any]:
+    """Options with a cap that is so many times the least there may be."""
+    return {**SMALL, "retention": {"size_cap": int(parts * LEAST), **retention}}
 
 
 def core_of(store: quiver.Store) -> int:
@@ -150,36 +153,44 @@ def test_fewer_writers_after_a_restart_take_up_the_lowest(opener: Opener) -> Non
 
 
 def test_the_cap_is_divided_by_the_cores(opener: Opener) -> None:
-    first = opener(capped("40MiB"))
+    first = opener(capped(4))
     budget = first._core.budget
     assert isinstance(budget, Static)
-    assert budget.allowed(0, 1) == 40 << 20
-    second = opener(capped("40MiB"))
-    assert second._core.budget.allowed(0, 1) == 20 << 20
-    assert budget.allowed(0, 1) == 40 << 20
+    assert budget.allowed(0, 1) == 4 * LEAST
+    second = opener(capped(4))
+    assert second._core.budget.allowed(0, 1) == 2 * LEAST
+    assert budget.allowed(0, 1) == 4 * LEAST
     assert budget.tick(0) is False
-    assert budget.allowed(0, 1) == 20 << 20
+    assert budget.allowed(0, 1) == 2 * LEAST
 
 
 @pytest.mark.parametrize("chosen", [None, 1])
 def test_a_share_that_is_too_small_is_refused(
     opener: Opener, path: Path, chosen: int | None
 ) -> None:
-    first = opener(capped("15MiB"))
+    first = opener(capped(1.5))
     with pytest.raises(quiver.ConfigError, match="divided by 2 cores") as caught:
-        opener(capped("15MiB"), core=chosen)
-    assert str(10 << 20) in str(caught.value)
-    assert str(20 << 20) in caught.value.hint
+        opener(capped(1.5), core=chosen)
+    assert str(LEAST) in str(caught.value)
+    assert str(2 * LEAST) in caught.value.hint
     assert core_numbers(LocalDisk(path)) == [0]
-    assert first._core.budget.allowed(0, 1) == 15 << 20
+    assert first._core.budget.allowed(0, 1) == int(1.5 * LEAST)
 
 
 def test_with_too_many_folders_for_the_cap_none_is_opened(opener: Opener) -> None:
     for store in [opener(), opener(), opener()]:
         store.close()
     with pytest.raises(quiver.ConfigError, match="divided by 3 cores"):
-        opener(capped("25MiB"))
-    assert core_of(opener(capped("30MiB"))) == 0
+        opener(capped(2.5))
+    assert core_of(opener(capped(3))) == 0
+
+
+def test_a_shared_cap_needs_room_for_the_reserves_of_all(opener: Opener) -> None:
+    config = capped(1.2, coordination="shared")
+    assert core_of(opener(config)) == 0
+    assert core_of(opener(config)) == 1
+    with pytest.raises(quiver.ConfigError, match="is needed for 3 cores"):
+        opener(config)
 
 
 def test_a_new_core_knows_the_subscribers_of_the_others(opener: Opener) -> None:

@@ -1,0 +1,1 @@
+"""What acknowledgements cost: written, read at a start, and kept small."""

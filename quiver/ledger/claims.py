@@ -96,9 +96,11 @@ class Claims:
             if need > free + sum(max(r.claimed - r.held, 0) for r in rivals):
                 break
         self._was_refused = True
+        # What is there counts as claimed: if some of it goes, something else may come.
+        self.claimed = max(self.claimed, min(used, self._free))
         self._others_spare = sum(r.spare for n, r in view.records.items() if n != self.core)
         yield self._say(held=used, wanted=max(need - self.claimed, 1))
-        return max(self.claimed, min(used, self._free))
+        return self.claimed
 
     def tend(self, used: int, spare: int) -> Steps[bool]:
         """Give back what is not used, repeat what is wanted; say if others want what is spare."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 from quiver.config import Config
 from quiver.testing.lossy import LOSSY, LOSSY_CONFIGS
 from quiver.testing.lots import MOMENTS, at_moment, by_lot
+from quiver.testing.neighbourly import NEIGHBOURLY, NEIGHBOURLY_CONFIGS
 from quiver.testing.rehearsal import Rehearsal
 from quiver.testing.subject import Stage
 
@@ -345,9 +346,11 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "beside the writer": beside_the_writer,
     "taken back": taken_back,
     **LOSSY,
+    **NEIGHBOURLY,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **LOSSY_CONFIGS,
+    **NEIGHBOURLY_CONFIGS,
     "taken back": {**TINY, "acks": {"max_size": 100_000}},
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
     "fill segments": {**TINY, "segment": {"target_size": 1500}},

@@ -16,7 +16,7 @@ from quiver.engine.core import Core
 from quiver.segment import SegmentReader
 from quiver.testing.rehearsal import Rehearsal
 
-__all__ = ["LOSSY", "LOSSY_CONFIGS"]
+__all__ = ["LOSSY", "LOSSY_CONFIGS", "losing"]
 
 _TIGHT: Final[Mapping[str, Any]] = {
     "wal": {"rotate_size": 3000, "reclaim_size": 1, "max_size": 8000},
@@ -28,7 +28,7 @@ _CAP: Final = 150_000
 
 
 @contextmanager
-def _losing(life: Rehearsal) -> Iterator[None]:
+def losing(life: Rehearsal) -> Iterator[None]:
     """Let the store lose what it likes inside, and mark it before."""
     of_segment, of_open = space.write_off_segment, dropping.write_off_open
 
@@ -63,7 +63,7 @@ def _mark(life: Rehearsal, numbers: list[int]) -> None:
 def drop_the_oldest(life: Rehearsal) -> None:
     """Fill a small store again and again; one subscriber takes some, the other nothing."""
     life.register("a", "b")
-    with _losing(life):
+    with losing(life):
         for _ in range(9):
             life.survive(lambda: life.append(3))
             life.survive(lambda: life.take("a", 2))
@@ -79,7 +79,7 @@ def drop_the_oldest(life: Rehearsal) -> None:
 
 def drop_without_subscribers(life: Rehearsal) -> None:
     """Keep the newest of what nobody asked for yet."""
-    with _losing(life):
+    with losing(life):
         for _ in range(9):
             life.survive(lambda: life.append(3))
         life.survive(life.maintain)
@@ -93,7 +93,7 @@ def drop_what_is_open(life: Rehearsal) -> None:
     life.append(2)
     life.survive(life.maintain)
     core = life.store._core
-    with _losing(life):
+    with losing(life):
         core.quarantine_bytes = _CAP
         life.survive(lambda: life.append(1))
         life.sent = life.store.info().next_wal_seq
@@ -113,7 +113,7 @@ def grow_too_old(life: Rehearsal) -> None:
         life.finalize,
         lambda: life.take("a", 1),
     )
-    with _losing(life):
+    with losing(life):
         for _ in range(4):
             for step in steps:
                 life.survive(step)
@@ -134,7 +134,7 @@ def grow_too_old(life: Rehearsal) -> None:
 def keep_some(life: Rehearsal) -> None:
     """Keep a little of what everybody has, and give it up when there is no room."""
     life.register("a")
-    with _losing(life):
+    with losing(life):
         for _ in range(7):
             life.survive(lambda: life.append(3))
             life.survive(life.finalize)

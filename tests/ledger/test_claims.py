@@ -251,6 +251,21 @@ def test_what_a_core_holds_beyond_its_claim_is_left_to_it_as_far_as_there_is_roo
     assert end.value.value == 700
 
 
+def test_what_a_core_gives_up_itself_it_may_use_again_at_once() -> None:
+    world = World(2)
+    world.do(1, "take", 300)
+    for used, incoming, allowed in ((700, 10, 700), (400, 10, 700), (400, 300, 700)):
+        steps = world.cores[0].claims.grow(used, incoming)
+        answer = None
+        with pytest.raises(StopIteration) as end:
+            while True:
+                said = steps.send(answer)
+                if said is not None:
+                    world.ledger[0] = said
+                answer = View(dict(world.ledger)) if said is None else View({})
+        assert end.value.value == allowed
+
+
 def test_who_has_no_sound_record_counts_with_what_it_takes() -> None:
     steps = Claims(0, CAP, quantum=QUANTUM).grow(0, 500)
     next(steps)

@@ -52,7 +52,10 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
     def delete(core: Core) -> None:
         nonlocal deleted
         measure_aside(core)
-        deleted = keep_house(core, wanted=_look_around(core))
+        wanted = _look_around(core)
+        deleted = keep_house(core, wanted=wanted)
+        if wanted and deleted:
+            _look_around(core)  # Whoever wants the room has it now, and not at our next tick.
 
     def check_open(core: Core) -> None:
         core.check_open()

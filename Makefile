@@ -20,7 +20,7 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks top-picture fuzz demo clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-cores top-picture fuzz demo clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench-segment: $(READY) ## segments against plain files; writes bench/SEGMENT.md
 
 bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md; two minutes
 	$(BIN)/python -m bench.acks
+
+bench-cores: $(READY) ## four writer processes against one; writes bench/CORES.md; ten minutes
+	$(BIN)/python -m bench.cores
 
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top

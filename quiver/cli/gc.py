@@ -34,7 +34,7 @@ _COUNTS = (
 @click.argument("folder", metavar="DIR")
 @config_options
 def gc(output: Output, *, folder: str) -> None:
-    """Take over what subscribers did, and delete what all have.
+    """Adopt cores that nobody writes, and delete what all have.
 
     Subscribers in processes of their own leave what they did in the store's folder. Whoever has the
     store open takes that over and deletes segments that every subscriber is done with; where nobody

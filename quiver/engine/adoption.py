@@ -7,6 +7,7 @@ another one, so order and numbers are those of its own writer.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from quiver.clock import Clock
@@ -19,7 +20,7 @@ from quiver.engine.cores import visiting
 from quiver.engine.migration import settle
 from quiver.engine.numbers import core_numbers
 from quiver.engine.recovery import Watch, open_core
-from quiver.errors import LockedError
+from quiver.errors import LockedError, QuiverError
 from quiver.manifest import StoreManifest
 
 __all__ = ["Adopted", "adopt_all", "adopt_core"]
@@ -71,6 +72,7 @@ def adopt_core(
             before = {info.segment_seq for info in core.catalog}
             maintenance.shut(core)
             gone = before - {info.segment_seq for info in core.catalog}
-        leave_behind(disk, number, store_id=core.manifest.store_id)
+        with suppress(QuiverError):  # It is a hint, and may be of a newer version.
+            leave_behind(disk, number, store_id=core.manifest.store_id)
     written = core.metrics.read().get(("quiver.segment.finalized_segments", ""), 0)
     return Adopted(number, core.report, written, len(gone))

@@ -7,11 +7,12 @@ looks what has changed.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 
 from quiver.config import Config
 from quiver.disk import Disk
-from quiver.engine.numbers import core_bytes, core_numbers
+from quiver.engine.numbers import CORES_MAX, core_bytes, core_numbers
 from quiver.engine.reserve import reserve_bytes
 from quiver.errors import ConfigError, QuiverError
 from quiver.events import Events
@@ -93,7 +94,8 @@ class Static:
 class Shared:
     """What the other cores leave of the cap, by way of the ledger.
 
-    Where that cannot be used the cap is divided evenly, until a tick finds that it can.
+    Where that cannot be used a core keeps what it has, and grows no further than to its even part,
+    nor beyond what others leave on the disk, until a tick finds that it can be used again.
     """
 
     def __init__(
@@ -107,8 +109,12 @@ class Shared:
         quantum = max(config.segment.target_size // _QUANTA, 1)
         self._claims = Claims(number, cap, quantum=quantum)
         self._even = Static(disk, number, cap)
+        self._cap = cap
         self._used = 0
+        self._closed = False
         self._failure: QuiverError | None = None
+        self._left = 0
+        """What others left on the disk, when the ledger could not be used."""
 
     @property
     def may_drop(self) -> bool:
@@ -126,7 +132,10 @@ class Shared:
         claimed = None
         if self._failure is None:
             claimed = self._do(self._claims.grow(used_bytes, incoming_bytes))
-        return self._even.allowed(used_bytes, incoming_bytes) if claimed is None else claimed
+        if claimed is not None:
+            return claimed
+        even = self._even.allowed(used_bytes, incoming_bytes)
+        return max(self._claims.claimed, min(used_bytes, self._cap), min(even, self._left))
 
     def tick(self, used_bytes: int, *, spare_bytes: int = 0) -> bool:
         """Give back what is not used, and hear what the others want."""
@@ -136,7 +145,9 @@ class Shared:
 
     def close(self) -> None:
         """Leave behind how much is held."""
-        self._do(self._claims.leave(self._used))
+        if not self._closed:
+            self._closed = True
+            self._do(self._claims.leave(self._used))
 
     def _do(self, steps: Steps[_Result]) -> _Result | None:
         """Take the steps on the disk; None if that cannot be done."""
@@ -152,7 +163,15 @@ class Shared:
                 self._events.warning("retention.ledger_failed", error=error)
                 self._events.tell()
             self._failure = error
+            self._left = self._left_on_disk()
             return None
+
+    def _left_on_disk(self) -> int:
+        with suppress(QuiverError):
+            self._even.tick(self._used)
+            others = _cores(self._disk, self._number) - {self._number}
+            return self._cap - sum(core_bytes(self._disk, number) for number in others)
+        return 0
 
     def _write(self, record: Record) -> View:
         write_record(self._disk, record, store_id=self._store_id)
@@ -172,7 +191,7 @@ class Shared:
 
 def leave_behind(disk: Disk, number: int, *, store_id: str) -> None:
     """Say in the ledger how much a core holds that nobody writes; for whoever has its lock."""
-    if disk.stat(LEDGER_NAME) is not None:
+    if disk.stat(LEDGER_NAME) is not None and number < CORES_MAX:
         record = Record(number, held=core_bytes(disk, number))
         write_record(disk, record, store_id=bytes.fromhex(store_id))
 

@@ -110,10 +110,18 @@ def test_with_a_ledger_of_no_use_the_cap_is_divided(
             file.write(0, bytes(header[:60]) + struct.pack("<I", crc32c(bytes(header[:60]))))
     for budget in (first, second):
         budget.tick(1)
-        assert budget.allowed(0, 10 * MIB) == CAP // 2
+        assert budget.allowed(0, 14 * MIB) == CAP // 2
         assert budget.may_drop
+        # Nothing has to go because of it: what is there may stay, and others leave room or not.
+        assert budget.allowed(13 * MIB, 1) == 13 * MIB
+        assert budget.allowed(2 * CAP, 1) == CAP
+    with closing(disk.create("core_1/segments/some")) as file:
+        file.write(0, b"x" * 10 * MIB)
+    first.tick(0)
+    assert first.allowed(0, 14 * MIB) == CAP - core_bytes(disk, 1)
     events = [r for r in caplog.records if r.message == "retention.ledger_failed"]
     assert len(events) == 2
+    first.close()
     first.close()
 
 
@@ -124,6 +132,7 @@ def test_it_is_used_again_once_it_can_be() -> None:
     disk.make_dir(LEDGER_NAME)
     first.tick(0)
     assert first.allowed(0, 10 * MIB) == CAP // 2
+    assert first.allowed(14 * MIB, 1) == 14 * MIB
     disk.tree.folders[0].pop(LEDGER_NAME)
     second.tick(0)
     first.tick(0)
@@ -142,6 +151,25 @@ def test_a_closed_store_counts_with_what_it_left() -> None:
     assert record.wanted == 0
     leave_behind(disk, 1, store_id=stores[0].info().store_id)
     assert read_ledger(disk, [1], store_id=store_id)[1].held == core_bytes(disk, 1)
+
+
+def test_what_was_claimed_stays_when_the_ledger_goes() -> None:
+    disk, first, _ = two()
+    assert first.allowed(0, 12 * MIB) == 12 * MIB
+    disk.unlink(LEDGER_NAME)
+    disk.make_dir(LEDGER_NAME)
+    assert first.allowed(12 * MIB, 2 * MIB) == 12 * MIB
+    assert first.allowed(MIB, 1) == 12 * MIB
+
+
+def test_a_core_with_a_number_beyond_the_ledger_is_left_out() -> None:
+    disk = MemoryDisk()
+    with opened(disk) as store:
+        store.maintain()
+        before = bytes(disk.map(LEDGER_NAME))
+        disk.make_dir("core_5000")
+        leave_behind(disk, 5000, store_id=store.info().store_id)
+        assert bytes(disk.map(LEDGER_NAME)) == before
 
 
 def test_without_a_cap_there_is_no_ledger() -> None:

@@ -27,10 +27,12 @@ from quiver.disk import Disk, Stat, is_temporary
 from quiver.engine.ages import AGES_NAME
 from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, covered_place
+from quiver.engine.cores import VISIT_NAME
 from quiver.engine.migration import layout_of_log
 from quiver.engine.reserve import RESERVE_NAME
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError
 from quiver.ipc import decode_stream
+from quiver.ledger import LEDGER_NAME
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.payload import EncodedBundle
 from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
@@ -87,7 +89,8 @@ def audit(disk: Disk, advance: Advance) -> Iterator[Finding]:
             raise
         path = disk.locate(MANIFEST_NAME)
         yield _damage("store", DamagedEntry("the manifest of a store with data is gone", path=path))
-    known = {MANIFEST_NAME, f"{MANIFEST_NAME}.lock", *(core_folder(core) for core in cores)}
+    own = {MANIFEST_NAME, f"{MANIFEST_NAME}.lock", LEDGER_NAME}
+    known = own | {core_folder(core) for core in cores}
     yield from _strangers(disk, "", known, station="store")
     for core in cores:
         yield from _audit_core(disk, core, manifest, advance=advance)
@@ -97,7 +100,7 @@ def _audit_core(
     disk: Disk, core: int, manifest: StoreManifest | None, *, advance: Advance
 ) -> Iterator[Finding]:
     folder = core_folder(core)
-    known = {"LOCK", "dead_letters", AGES_NAME, RESERVE_NAME, *_STATIONS}
+    known = {"LOCK", VISIT_NAME, "dead_letters", AGES_NAME, RESERVE_NAME, *_STATIONS}
     yield from _strangers(disk, folder, known, station="store")
     if manifest is not None and layout_of_log(disk, core, manifest) != manifest.layout_digest:
         yield Finding("note", "store", disk.locate(MANIFEST_NAME), _UNFINISHED)

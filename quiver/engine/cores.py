@@ -31,9 +31,9 @@ from quiver.errors import InputError, LockedError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.slots import SlotTable
 
-__all__ = ["check_core", "open_any", "visiting"]
+__all__ = ["VISIT_NAME", "check_core", "open_any", "visiting"]
 
-_VISIT: Final = "VISIT"
+VISIT_NAME: Final = "VISIT"
 _PATIENCE_SECONDS: Final = 5.0
 
 
@@ -110,7 +110,7 @@ def _lock(disk: Disk, number: int, config: Config, *, create: bool) -> Lock:
         return _lock_now(disk, number, config, create=create)
     except LockedError:
         try:
-            visitor = lock_within(disk, f"{core_folder(number)}/{_VISIT}", _PATIENCE_SECONDS)
+            visitor = lock_within(disk, f"{core_folder(number)}/{VISIT_NAME}", _PATIENCE_SECONDS)
         except LockedError:
             pass
         else:
@@ -132,7 +132,8 @@ def visiting(disk: Disk, number: int) -> Iterator[Disk]:
     Raises LockedError if it is being written, or tended. A writer that comes meanwhile waits.
     """
     folder = core_folder(number)
-    with HeldDisk(disk, [f"{folder}/{_VISIT}", f"{folder}/LOCK"]) as held:
+    disk.lock(f"{folder}/LOCK").release()  # Where somebody writes, nothing is left behind.
+    with HeldDisk(disk, [f"{folder}/{VISIT_NAME}", f"{folder}/LOCK"]) as held:
         yield held
 
 

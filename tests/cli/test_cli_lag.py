@@ -116,7 +116,7 @@ def test_cores_are_told_apart(run, store) -> None:
         second.append({"logs": pa.table({"n": [1]})})
         second.subscribe("spark")
     found = [(item["core"], item["name"]) for item in run("lag", store, "--json").lines]
-    assert found == [(0, "parquet"), (0, "spark"), (2, "spark")]
+    assert found == [(0, "parquet"), (0, "spark"), (2, "parquet"), (2, "spark")]
     assert run("lag", store).out.splitlines()[1].split()[0] == "core"
 
 

@@ -31,8 +31,8 @@ def check_refused(result: Any, code: int, message: str) -> None:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Give the bytes of every file but the lock, which names whoever held it last."""
-    found = (p for p in folder.rglob("*") if p.is_file() and p.name != "LOCK")
+    """Give the bytes of every file but the locks, which name whoever held them last."""
+    found = (p for p in folder.rglob("*") if p.is_file() and p.name not in ("LOCK", "VISIT"))
     return {path: path.read_bytes() for path in found}
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 import quiver
 from bench.cores.writers import SHARED, SLOTS, SPAWN, WRITERS, rate, small, stopped
+from quiver.engine.neighbours import Neighbours
 
 ROOT: Final = Path(__file__).parents[2]
 TICKS: Final = 500
@@ -39,16 +40,18 @@ NOTE: Final = (
 
 
 def ticks(folder: Path) -> list[float]:
-    """Tick a store of four cores in which nothing is to do; seconds of each."""
+    """Tick a store of four cores with nothing to do, as its worker does; seconds of each."""
     stores = [quiver.open(folder, slots=SLOTS, config=SHARED, worker=False) for _ in range(WRITERS)]
     took = []
     for store in stores:
         store.append(small())
         store.finalize()
         store.maintain()
+    around = Neighbours(stores[0]._core)  # noqa: SLF001
     for _ in range(TICKS):
         begun = time.perf_counter()
         stores[0].maintain()
+        around.look()
         took.append(time.perf_counter() - begun)
     for store in stores:
         store.close()

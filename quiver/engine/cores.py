@@ -34,7 +34,8 @@ from quiver.slots import SlotTable
 __all__ = ["VISIT_NAME", "check_core", "open_any", "visiting"]
 
 VISIT_NAME: Final = "VISIT"
-_PATIENCE_SECONDS: Final = 5.0
+_PATIENCE_SECONDS: Final = 30.0
+"""Longer than a recovery takes; so long a visitor that is stopped keeps one writer waiting."""
 
 
 def check_core(core: object) -> None:

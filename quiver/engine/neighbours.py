@@ -13,17 +13,23 @@ import logging
 import threading
 from typing import Final
 
+from quiver.acks.opening import LOG_NAME
 from quiver.engine.adoption import adopt_core
 from quiver.engine.core import Core
 from quiver.engine.numbers import core_folder, core_numbers
-from quiver.errors import LockedError, MissingError, QuiverError
+from quiver.errors import LockedError, QuiverError
 from quiver.units import SECOND
+from quiver.wal import ACTIVE_NAME
 
 __all__ = ["Neighbours"]
 
 _GRACE_NS: Final = 5 * SECOND
 """For so long a core must have been free."""
-_SIGNS: Final = ("wal", "segments", "acks", "acks/inbox")
+_SIGNS: Final = (
+    *("wal", "segments", "acks", "acks/inbox"),
+    *(f"wal/{ACTIVE_NAME}", f"acks/{LOG_NAME}"),
+)
+"""Folders in which names come and go, and the files that grow."""
 
 _log = logging.getLogger("quiver.core")
 
@@ -80,19 +86,17 @@ class Neighbours:
             core.disk.lock(f"{core_folder(number)}/LOCK").release()
         except LockedError:
             self._free_since.pop(number, None)
+            self._left.pop(number, None)
             return False
         now = core.clock.monotonic_ns()
         since = self._free_since.setdefault(number, now)
         return core.budget.is_short or now - since >= _GRACE_NS
 
     def _signs(self, number: int) -> Signs:
-        """Tell one state of a core's folders from the next."""
-        found: list[tuple[str, int, int]] = []
-        for name in _SIGNS:
-            with contextlib.suppress(MissingError):
-                listing = self._core.disk.list_dir(f"{core_folder(number)}/{name}")
-                found += [(f"{name}/{e.name}", e.size, e.modified_ns) for e in listing if e.is_file]
-        return tuple(found)
+        """Tell one state of a core from the next; costs the same however much is there."""
+        folder = core_folder(number)
+        found = ((name, self._core.disk.stat(f"{folder}/{name}")) for name in _SIGNS)
+        return tuple((name, s.size, s.modified_ns) for name, s in found if s is not None)
 
     def _adopt(self, number: int, before: Signs) -> None:
         core = self._core

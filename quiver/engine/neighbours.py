@@ -9,7 +9,6 @@ an inbox, which may let segments go.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from typing import Final
 
@@ -30,8 +29,6 @@ _SIGNS: Final = (
     *(f"wal/{ACTIVE_NAME}", f"acks/{LOG_NAME}"),
 )
 """Folders in which names come and go, and the files that grow."""
-
-_log = logging.getLogger("quiver.core")
 
 Signs = tuple[tuple[str, int, int], ...]
 
@@ -107,19 +104,19 @@ class Neighbours:
         except (LockedError, _StoppedError):
             return
         except Exception as error:  # noqa: BLE001 It is told, and tried again once something changes.
-            _log.warning("core.adopt_failed", extra={"core": number, "error": str(error)})
+            core.events.warning("core.adopt_failed", other_core=number, error=error)
+            core.events.tell()
             self._left[number] = before
             return
         self._left[number] = self._signs(number)
-        _log.info(
+        core.events.info(
             "core.adopted",
-            extra={
-                "core": number,
-                "replayed_bundles": adopted.recovery.replayed_bundles,
-                "written_segments": adopted.written_segments,
-                "deleted_segments": adopted.deleted_segments,
-            },
+            other_core=number,
+            replayed_bundle_count=adopted.recovery.replayed_bundles,
+            written_segment_count=adopted.written_segments,
+            deleted_segment_count=adopted.deleted_segments,
         )
+        core.events.tell()
 
     def _check(self, _: object) -> None:
         if self._stopping:

@@ -38,7 +38,7 @@ def no_cover(real: Callable) -> Callable:
     [
         ("quiver.acks.log.AckLog.sync", lambda _: nothing),
         ("quiver.wal.writer.Writer.sync", lambda _: nothing),
-        ("quiver.engine.space._raise_floor", lambda _: nothing),
+        ("quiver.engine.space.raise_floor", lambda _: nothing),
         ("quiver.engine.recovery.Replay", no_cover),
         ("quiver.engine.delivery.release_forgotten", lambda _: nothing),
         ("quiver.subscriber.registry.Registry.nack", no_retry_time),

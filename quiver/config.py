@@ -272,12 +272,14 @@ def conflicts(sections: Mapping[str, Any]) -> Iterator[ConfigError]:
     if 0 < cap < least:
         yield ConfigError(
             f"retention.size_cap ({cap}) is below {least}",
-            hint="it must hold wal.max_size, two segments of segment.target_size and 128 KiB",
+            hint="it must hold wal.max_size, unless wal.durability is segment, two of "
+            "segment.target_size, and 128 KiB",
         )
 
 
 def _size_cap_min(wal: WalConfig, segment: SegmentConfig) -> int:
-    return wal.max_size + 2 * segment.target_size + (128 << 10)
+    log = 0 if wal.durability == "segment" else wal.max_size
+    return log + 2 * segment.target_size + (128 << 10)
 
 
 _HOURS_MAX: Final = 1_000_000

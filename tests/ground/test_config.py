@@ -96,3 +96,13 @@ def test_knobs_set_without_loading_are_checked_as_well(sections, wanted: str) ->
 def test_a_config_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().wal.max_size = 1
+
+
+def test_the_least_cap_has_room_for_a_log_if_there_is_one() -> None:
+    wal = WalConfig(max_size=512 << 20)
+    assert Config(wal=wal).size_cap_min == (512 << 20) + (64 << 20) + (128 << 10)
+    without = dataclasses.replace(wal, durability="segment")
+    assert Config(wal=without).size_cap_min == (64 << 20) + (128 << 10)
+    Config(wal=without, retention=RetentionConfig(size_cap=65 << 20))
+    with pytest.raises(ConfigError, match=r"retention\.size_cap .* is below 604110848"):
+        Config(wal=wal, retention=RetentionConfig(size_cap=65 << 20))

@@ -179,3 +179,26 @@ def test_what_everybody_has_is_evicted_and_not_counted_as_too_old():
         assert numbers(store) == [0]
         rest(store, clock, LIMIT_HOURS + 4)
         assert ("quiver.retention.expired_segments", "") not in store.metrics()
+
+
+@pytest.mark.parametrize("harm", ["damaged", "gone"])
+def test_a_segment_that_is_of_no_use_any_more_expires_like_others(harm: str):
+    clock, disk = ManualClock(), MemoryDisk()
+    with opened(disk, clock) as store:
+        store.subscribe("reader")
+        store.subscribe("other")
+        filled(store, clock, hours=2)
+        path = next(iter(store._core.catalog)).path
+        if harm == "gone":
+            disk.unlink(path)
+        else:
+            file = disk.open(path, writable=True)
+            file.write(0, b"\xff" * 200)
+            file.close()
+        rest(store, clock, LIMIT_HOURS + 4)
+        assert store.info().segments == 0
+        for name in ("reader", "other"):
+            assert store.metrics()["quiver.subscriber.dropped_bundles", name] == 2
+        filled(store, clock, hours=1, first=2)
+        assert numbers(store) == [2]
+        assert numbers(store, "other") == [2]

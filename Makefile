@@ -2,9 +2,9 @@
 
 PYTHON ?= python3
 JOBS ?= 2
-CRASH_IMAGES ?= 60000
+CRASH_IMAGES ?= 45000
 POWER_CUTS ?= 520
-DEFECTS ?= 90
+DEFECTS ?= 50
 FUZZ_SECONDS ?= 60
 
 COVERED := wal acks retention subscriber segment engine upstream ledger

@@ -16,7 +16,7 @@ from store_kit import SLOTS, bundle
 
 import quiver
 
-KILLS = int(os.environ.get("QUIVER_CONSUMER_KILLS", "30"))
+KILLS = int(os.environ.get("QUIVER_CONSUMER_KILLS", "15"))
 PATIENCE = 60
 SPAWN = multiprocessing.get_context("forkserver")
 

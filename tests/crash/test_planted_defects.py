@@ -19,7 +19,7 @@ import pytest
 
 PLANTED = Path(__file__).parent / "planted"
 PAGE = Path(__file__).parent / "DEFECTS.md"
-SOME = 12
+SOME = 10
 ALL = "all"
 SECONDS_MAX = 900
 

@@ -14,7 +14,7 @@ from quiver.testing.oracle import QuiverSubject
 from quiver.testing.real import Actor, kill_in_a_row
 from quiver.testing.subject import Loss
 
-KILLS = int(os.environ.get("QUIVER_KILLS", "20"))
+KILLS = int(os.environ.get("QUIVER_KILLS", "12"))
 ROW = 5
 
 

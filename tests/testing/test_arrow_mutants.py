@@ -22,7 +22,7 @@ from quiver.testing.children import Tally, run_in_children
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-COUNT = int(os.environ.get("QUIVER_ARROW_MUTANTS", "3000"))
+COUNT = int(os.environ.get("QUIVER_ARROW_MUTANTS", "2000"))
 MEMORY = 2 << 30
 SECONDS = 20
 LIMITS = LimitsConfig(rows=100_000, columns=200, decoded_bytes=1 << 20)

@@ -74,34 +74,43 @@ class OpenedSegment:
 
     def _part(self, stream_id: int, first: int, count: int) -> Iterator[pa.Table | pa.RecordBatch]:
         """Give chunks ``[first, first + count)`` of a stream, together if it is in hand."""
+        if first == 0 and count == self._chunk_count(stream_id):
+            table = self._table(stream_id)
+            if table is not None:  # To list its batches would take as long as to read it.
+                yield table
+                return
         batches = self._whole(stream_id)
         if batches is None:
             yield from (self.reader.chunk(stream_id, first + n) for n in range(count))
-        elif first == 0 and count == len(batches):
-            yield self._tables[stream_id]
         else:
             yield from batches[first : first + count]
+
+    def _table(self, stream_id: int) -> pa.Table | None:
+        """Have all of a stream in one; None if it is to be read chunk by chunk."""
+        table = self._tables.get(stream_id)
+        if table is not None or stream_id in self._apart:
+            return table
+        with self._lock:
+            if stream_id not in self._tables and stream_id not in self._apart:
+                try:
+                    self._tables[stream_id] = self.reader.table(stream_id)
+                except DamageError:  # Whoever asks for the damaged chunk is told.
+                    self._apart.add(stream_id)
+            return self._tables.get(stream_id)
 
     def _whole(self, stream_id: int) -> list[pa.RecordBatch] | None:
         """Have all batches of a stream; None if it is to be read chunk by chunk."""
         batches = self._batches.get(stream_id)
-        if batches is not None or stream_id in self._apart:
+        table = self._table(stream_id)
+        if batches is not None or table is None:
             return batches
+        batches = table.to_batches()
         with self._lock:
-            if stream_id in self._batches or stream_id in self._apart:
-                return self._batches.get(stream_id)
-            try:
-                table = self.reader.table(stream_id)
-            except DamageError:  # Whoever asks for the damaged chunk is told.
-                self._apart.add(stream_id)
-                return None
-            batches = table.to_batches()
             if len(batches) != self._chunk_count(stream_id):  # Some have no rows or no columns.
                 self._apart.add(stream_id)
+                del self._tables[stream_id]
                 return None
-            self._tables[stream_id] = table
-            self._batches[stream_id] = batches
-            return batches
+            return self._batches.setdefault(stream_id, batches)
 
     def _chunk_count(self, stream_id: int) -> int:
         counts = (s.chunk_count for s in self.reader.streams if s.stream_id == stream_id)

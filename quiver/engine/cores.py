@@ -14,7 +14,7 @@ that starts again at that moment would get another core than before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from quiver.clock import Clock
@@ -93,13 +93,14 @@ def _first_free(disk: Disk, config: Config, *, create: bool) -> tuple[int, Lock]
                     return number, _lock_now(disk, number, config, create=create)
             except LockedError:
                 continue
-        number = next(n for n in range(len(numbers) + 1) if n not in numbers)
-        if number >= CORES_MAX:
-            raise LockedError(
-                f"all {CORES_MAX} cores of {disk.locate('')} are being written",
-                hint="close one of these writers first; readers need no lock: quiver.scan(path)",
-            )
-        return number, _lock_now(disk, number, config, create=create)
+        for number in sorted({*range(CORES_MAX)} - {*numbers}):
+            # Who sees the folder before its lock is taken may be faster.
+            with suppress(LockedError):
+                return number, _lock_now(disk, number, config, create=create)
+    raise LockedError(
+        f"all {CORES_MAX} cores of {disk.locate('')} are being written",
+        hint="close one of these writers first; readers need no lock: quiver.scan(path)",
+    )
 
 
 def _lock(disk: Disk, number: int, config: Config, *, create: bool) -> Lock:

@@ -13,7 +13,7 @@ import pytest
 from store_kit import SLOTS, abandon, bundle, numbers
 
 import quiver
-from quiver.disk import LocalDisk
+from quiver.disk import LocalDisk, Lock
 from quiver.engine import cores
 from quiver.engine.budget import Static
 from quiver.engine.cores import visiting
@@ -100,6 +100,22 @@ sys.stdin.read()
     finally:
         for writer in writers:
             writer.communicate()
+
+
+def test_who_loses_the_core_it_just_made_gets_the_next(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opener()
+    make_dir, faster = LocalDisk.make_dir, list[Lock]()
+
+    def make_and_lose(disk: LocalDisk, path: str) -> None:
+        make_dir(disk, path)
+        if path == "core_1" and not faster:
+            faster.append(disk.lock("core_1/LOCK"))
+
+    monkeypatch.setattr(LocalDisk, "make_dir", make_and_lose)
+    assert core_of(opener()) == 2
+    faster[0].release()
 
 
 def test_threads_that_come_at_once_get_a_core_each(path: Path) -> None:

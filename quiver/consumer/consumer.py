@@ -75,6 +75,7 @@ class Consumer:
             self._start = "earliest"
         self._find_cores()
         self._start = "earliest"  # In a core that is made later nothing lies before.
+        self._find_cores()  # One that was made meanwhile may have looked before we were there.
         if core is not None and core not in self._followers:
             raise InputError(f"core: the store has no core {core}", hint=f"{core_numbers(disk)}")
         if keep:

@@ -6,8 +6,6 @@ came first in it was deleted, because all others had it.
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from quiver.acks.letterbox import list_inbox, read_inbox
 from quiver.engine import lifecycle
 from quiver.engine.beside import read_acks
@@ -33,12 +31,12 @@ def inherit(core: Core) -> None:
 
 def _take(core: Core, number: int) -> None:
     """Register who is known there; what cannot be read is passed over, for it stops no writer."""
-    registry, news = Registry(), list[str]()
+    # Inboxes first: who is folded in between the two looks is in one of them at least.
+    news, registry = _not_folded_in(core, number), Registry()
     try:
         registry = read_acks(core.disk, number, {}).registry
-        news = _not_folded_in(core, number, registry)
     except QuiverError as error:
-        core.events.warning("subscriber.inherit_failed", other_core=number, error=error)
+        _warn(core, number, error)
     for name in [*registry.names(), *news]:
         if name not in core.registry:
             lifecycle.register_at(core, name, Position())
@@ -46,14 +44,26 @@ def _take(core: Core, number: int) -> None:
                 lifecycle.pause(core, name, paused=True)
 
 
-def _not_folded_in(core: Core, number: int, registry: Registry) -> list[str]:
-    """List those who came to a core by an inbox that its writer has not taken over yet."""
+def _not_folded_in(core: Core, number: int) -> list[str]:
+    """List those who came to a core by an inbox, and do not know that its writer knows them."""
     folder = inbox_folder(core_folder(number))
     store_id = core.manifest.store_id
-    names = [stat.name for stat in list_inbox(core.disk, folder) if stat.name not in registry]
+    try:
+        names = [stat.name for stat in list_inbox(core.disk, folder)]
+    except QuiverError as error:
+        _warn(core, number, error)
+        return []
     found = []
     for name in names:
-        with suppress(MissingError, DamageError):
+        try:
             if not read_inbox(core.disk, folder, name, store_id=store_id).subscriber_id:
                 found.append(name)
+        except (MissingError, DamageError):
+            continue
+        except QuiverError as error:  # It says nothing of the others.
+            _warn(core, number, error)
     return found
+
+
+def _warn(core: Core, number: int, error: QuiverError) -> None:
+    core.events.warning("subscriber.inherit_failed", other_core=number, error=error)

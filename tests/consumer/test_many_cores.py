@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from beside_kit import Beside, take
 from store_kit import bundle
 
 import quiver
+from quiver.acks.letterbox import read_inbox
+from quiver.consumer import lease
+from quiver.engine import heirs
 
 
 def fill(store: quiver.Store, *numbers: int) -> None:
@@ -85,6 +90,64 @@ def test_who_is_gone_is_not_inherited(beside: Beside) -> None:
     with pytest.raises(quiver.SubscriberError):
         consumer.refresh()
     assert beside.open().info().subscribers == ()
+
+
+@pytest.mark.parametrize("name", ["read_acks", "list_inbox"])
+def test_who_is_folded_in_while_a_new_core_looks_is_inherited(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    first = beside.open()
+    fill(first, 0)
+    consumer = beside.subscribe()
+
+    def look_and_let_the_others_go_on(*place: Any, **options: Any) -> Any:
+        found = look(*place, **options)
+        first.maintain()
+        take(consumer)
+        consumer.commit()
+        return found
+
+    look = getattr(heirs, name)
+    monkeypatch.setattr(heirs, name, look_and_let_the_others_go_on)
+    assert beside.open().info().subscribers == ("reader",)
+    assert beside.inbox().subscriber_id
+
+
+def test_a_core_that_is_made_while_a_subscriber_comes_is_taken_from_its_beginning(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, made = beside.open(), list[quiver.Store]()
+    take_lease = lease.take
+
+    def make_a_core_before(*given: Any) -> None:
+        if not made:
+            made.append(beside.open())
+        take_lease(*given)
+
+    monkeypatch.setattr(lease, "take", make_a_core_before)
+    beside.subscribe().close()
+    (second,) = made
+    fill(second, 1)
+    assert take(second.subscribe("other")) == [1]
+    assert second.maintain() == 0
+    assert take(beside.subscribe()) == [1]
+    assert first.info().core == 0
+
+
+def test_an_inbox_of_a_newer_version_hides_no_other(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside.open()
+    for name in ("newer", "reader"):
+        beside.subscribe(name).close()
+
+    def refuse_one(disk: Any, folder: str, name: str, *, store_id: str) -> Any:
+        if name == "newer":
+            raise quiver.VersionError("the inbox is of format 99")
+        return read_inbox(disk, folder, name, store_id=store_id)
+
+    monkeypatch.setattr(heirs, "read_inbox", refuse_one)
+    assert beside.open().info().subscribers == ("reader",)
 
 
 def test_an_inbox_that_says_nonsense_is_nobodys(beside: Beside) -> None:

@@ -24,6 +24,8 @@ __all__ = ["Neighbours"]
 
 _GRACE_NS: Final = 5 * SECOND
 """For so long a core must have been free."""
+_RETRY_NS: Final = 60 * SECOND
+"""What failed is tried again after so long, even if nothing changed: a disk may have room again."""
 _SIGNS: Final = (
     *("wal", "segments", "acks", "acks/inbox"),
     *(f"wal/{ACTIVE_NAME}", f"acks/{LOG_NAME}"),
@@ -46,6 +48,8 @@ class Neighbours:
         self._free_since: dict[int, int] = {}
         self._left: dict[int, Signs] = {}
         """What was there when an adoption ended, or failed."""
+        self._failed: dict[int, tuple[int, str]] = {}
+        """Until when one that failed rests, and what was told of it."""
         self._thread: threading.Thread | None = None
         self._stopping = False
 
@@ -76,7 +80,9 @@ class Neighbours:
         core = self._core
         if core.disk.stat(f"{core_folder(number)}/wal") is None:
             return False  # It is about to be made.
-        if self._left.get(number) == self._signs(number):
+        now = core.clock.monotonic_ns()
+        rest_until = self._failed.get(number, (now + 1, ""))[0]
+        if self._left.get(number) == self._signs(number) and now < rest_until:
             return False
         try:
             # No VISIT for this: it would be written to at each tick.
@@ -84,8 +90,8 @@ class Neighbours:
         except LockedError:
             self._free_since.pop(number, None)
             self._left.pop(number, None)
+            self._failed.pop(number, None)
             return False
-        now = core.clock.monotonic_ns()
         since = self._free_since.setdefault(number, now)
         return core.budget.is_short or now - since >= _GRACE_NS
 
@@ -103,11 +109,10 @@ class Neighbours:
             )
         except (LockedError, _StoppedError):
             return
-        except Exception as error:  # noqa: BLE001 It is told, and tried again once something changes.
-            core.events.warning("core.adopt_failed", other_core=number, error=error)
-            core.events.tell()
-            self._left[number] = before
+        except Exception as error:  # noqa: BLE001 It is told, and tried again.
+            self._rest(number, error, before)
             return
+        self._failed.pop(number, None)
         self._left[number] = self._signs(number)
         core.events.info(
             "core.adopted",
@@ -117,6 +122,17 @@ class Neighbours:
             deleted_segment_count=adopted.deleted_segments,
         )
         core.events.tell()
+
+    def _rest(self, number: int, error: Exception, before: Signs) -> None:
+        """Leave a core alone for a while, and say once why."""
+        core, why = self._core, repr(error)
+        if self._failed.get(number, (0, ""))[1] != why:
+            core.events.warning("core.adopt_failed", other_core=number, error=error)
+            core.events.tell()
+        self._failed[number] = core.clock.monotonic_ns() + _RETRY_NS, why
+        with contextlib.suppress(QuiverError):
+            before = self._signs(number)  # A recovery that fails leaves its marks as well.
+        self._left[number] = before
 
     def _check(self, _: object) -> None:
         if self._stopping:

@@ -217,6 +217,23 @@ def test_what_fails_is_told_once(
     ]
 
 
+def test_what_fails_is_not_tried_at_each_tick_and_again_after_a_while(
+    opener: Opener, path: Path, around: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abandon(opener(core=1))
+    tried = []
+
+    def failing(*_: object, **__: object) -> None:
+        tried.append(around.store._core.clock.monotonic_ns())
+        (path / "core_1" / "segments" / f"{len(tried)}").touch()  # A recovery leaves its marks.
+        raise quiver.CapacityError("the disk is full")
+
+    monkeypatch.setattr(neighbours, "adopt_core", failing)
+    for _ in range(20):
+        around.look(after=6)
+    assert [round((at - tried[0]) / 1e9) for at in tried] == [0, 60]
+
+
 def test_a_core_that_is_about_to_be_made_is_none_yet(path: Path, around: Any) -> None:
     (path / "core_1").mkdir()
     around.look(after=10)

@@ -37,8 +37,11 @@ class HeldDisk:
             raise
 
     def release(self) -> None:
-        """Give all locks up; a second call does nothing."""
-        for lock in self._held.values():
+        """Give all locks up, the last one first; a second call does nothing.
+
+        Who waits for the first one finds all others free.
+        """
+        for lock in reversed(self._held.values()):
             lock.release()
         self._held.clear()
 

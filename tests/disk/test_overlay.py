@@ -172,6 +172,28 @@ def test_held_locks_are_lent_and_given_up_at_the_end() -> None:
     below.lock("LOCK").release()
 
 
+def test_held_locks_are_given_up_the_last_one_first(tmp_path: Path) -> None:
+    disk = LocalDisk(tmp_path)
+    freed = []
+
+    class Noted:
+        def __init__(self, path: str) -> None:
+            self._path = path
+
+        def release(self) -> None:
+            freed.append(self._path)
+
+    class Disks(OverlayDisk):
+        def lock(self, path: str, *, wait: bool = False) -> Noted:
+            return Noted(path)
+
+    below = Disks(disk)
+    HeldDisk(below, ["VISIT", "LOCK"]).release()
+    assert freed == ["LOCK", "VISIT"]
+    below.close()
+    disk.close()
+
+
 def test_one_lock_that_is_refused_leaves_none_held() -> None:
     below = base()
     busy = below.lock("d/LOCK")

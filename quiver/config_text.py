@@ -50,7 +50,8 @@ def parse_text(data: bytes, place: str) -> object:
 
 
 def _parse_toml(text: str, place: str) -> object:
-    for number, line in enumerate(text.splitlines(), 1):
+    # By what ends a line in TOML: a key may have other ends of lines inside of quotes.
+    for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > _DOTS_MAX:  # The time that a dotted key takes grows with its square.
             raise ConfigError(f"{place}:{number}: more than {_DOTS_MAX} dots in a line")
     return tomllib.loads(text)

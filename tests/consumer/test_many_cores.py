@@ -70,6 +70,14 @@ def test_who_was_here_before_takes_a_core_that_does_not_know_it_from_its_beginni
     fill(first, 0)
 
 
+def test_who_subscribed_in_the_process_of_another_core_was_here_before(beside: Beside) -> None:
+    first, second = beside.open(), beside.open()
+    first.subscribe("reader").close()
+    fill(second, 1)
+    fill(first, 0)
+    assert take(beside.subscribe(start="latest")) == [0, 1]
+
+
 def test_who_is_not_known_anywhere_starts_where_it_says(beside: Beside) -> None:
     first, second = beside.open(), beside.open()
     fill(first, 0)

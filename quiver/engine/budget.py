@@ -72,8 +72,9 @@ class Static:
     may_drop: Final = True
     is_short: Final = False
 
-    def __init__(self, disk: Disk, number: int, cap_bytes: int) -> None:
-        """Count the cores, this one among them."""
+    def __init__(self, disk: Disk, number: int, cap_bytes: int, *, store_id: str = "") -> None:
+        """Count the cores, this one among them; ``store_id`` if it is to tell a ledger."""
+        self._store_id = store_id
         self._disk, self._number, self._cap = disk, number, cap_bytes
         self._share = cap_bytes // len(_cores(disk, number))
 
@@ -88,7 +89,10 @@ class Static:
         return False
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Say what is left here, if others share a cap: they would believe what was said before."""
+        if self._store_id:
+            with suppress(QuiverError):  # It is a hint, and may be of a newer version.
+                leave_behind(self._disk, self._number, store_id=self._store_id)
 
 
 class Shared:
@@ -207,7 +211,7 @@ def budget_of(
     retention = config.retention
     if retention.size_cap and retention.coordination == "shared":
         return Shared(disk, number, config, store_id=store_id, events=events or Events())
-    return Static(disk, number, retention.size_cap)
+    return Static(disk, number, retention.size_cap, store_id=store_id)
 
 
 def check_share(disk: Disk, number: int, config: Config) -> None:

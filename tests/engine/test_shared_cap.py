@@ -173,3 +173,20 @@ def test_all_go_on_in_turn_while_subscribers_take(shared: Shared) -> None:
             store.maintain()
     assert taken == appended
     assert min(appended) > 100
+
+
+def test_who_tends_a_core_without_a_cap_tells_the_others_what_is_left(shared: Shared) -> None:
+    dead = shared.open(core=1)
+    shared.fill(dead, 40)
+    dead.finalize()
+    dead.maintain()
+    dead._core.held.release()  # As kill -9 does.
+    dead._closed = True
+    tended = quiver.open("memory", core=1, disk=shared.disk, clock=shared.clock, worker=False)
+    assert shared.drain(tended) == 40
+    tended.maintain()
+    tended.close()
+    hot = shared.open(core=0, size_cap_policy="drop_oldest")
+    assert shared.fill(hot, 40) == 40
+    hot.finalize()
+    assert shared.drain(hot, "late") == 40

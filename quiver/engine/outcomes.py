@@ -145,7 +145,7 @@ def append(core: Core, records: Sequence[Record]) -> None:
     try:
         core.acks.append(records)
     except CapacityError:
-        if core.reserve is None or not core.reserve.lend_to_acks():
+        if core.reserve is None or not core.reserve.lend_to_acks(incoming):
             raise
         core.acks.append(records)
     core.acks_unsynced = True

@@ -132,6 +132,7 @@ def _find_reserve(core: Core) -> None:
     remove(core.disk, core.path(AGES_NAME + TEMPORARY))
     if core.config.retention.size_cap:
         core.reserve = Reserve(core.disk, core.folder, reserve_bytes(core.config))
+        core.reserve.trim()
     else:
         remove(core.disk, core.path(RESERVE_NAME))
 

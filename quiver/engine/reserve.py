@@ -12,7 +12,7 @@ from typing import Final
 
 from quiver.config import Config
 from quiver.disk import FILE_MODE, Disk, remove
-from quiver.errors import CapacityError
+from quiver.errors import CapacityError, MissingError
 
 __all__ = ["RESERVE_NAME", "Reserve", "reserve_bytes"]
 
@@ -22,7 +22,7 @@ _BLOCK: Final = 4096
 _ACKS_BYTES: Final = 8 * _BLOCK
 """What a segment never takes."""
 _LENT_BYTES: Final = 2 * _BLOCK
-"""What an outcome takes at once."""
+"""What is lent beyond what outcomes take: they seldom begin with a block."""
 
 
 def reserve_bytes(config: Config) -> int:
@@ -48,6 +48,11 @@ class Reserve:
         """Whether it is in use, or there was no room for all of it."""
         return self.held_bytes < self.target_bytes
 
+    def trim(self) -> None:
+        """Give back what is more than is kept now: segments may have been larger before."""
+        if self.held_bytes > self.target_bytes:
+            self._cut(self.target_bytes)
+
     def fill(self) -> bool:
         """Make it as long as it is to be, or as the disk lets it; whether it is whole."""
         if not self.is_short:
@@ -70,6 +75,12 @@ class Reserve:
                 file.write(self.held_bytes, piece)
                 self.held_bytes += len(piece)
             file.sync()
+        except CapacityError:
+            # What did fit has taken its room all the same, and must be there to be lent.
+            found = self._disk.stat(self._path)
+            taken = 0 if found is None else min(found.size, found.allocated)
+            self.held_bytes = min(taken, self.target_bytes)
+            raise
         finally:
             file.close()
 
@@ -77,14 +88,18 @@ class Reserve:
         """Give the room of a segment to the disk; False if there is none left."""
         return self._cut(_ACKS_BYTES)
 
-    def lend_to_acks(self) -> bool:
-        """Give the room of a few outcomes to the disk; False if there is none left."""
-        return self._cut(max(self.held_bytes - _LENT_BYTES, 0))
+    def lend_to_acks(self, byte_count: int) -> bool:
+        """Give the room of so many bytes of outcomes to the disk; False if there is none left."""
+        return self._cut(max(self.held_bytes - byte_count - _LENT_BYTES, 0))
 
     def _cut(self, size: int) -> bool:
         if self.held_bytes <= size:
             return False
-        file = self._disk.open(self._path, writable=True)
+        try:
+            file = self._disk.open(self._path, writable=True)
+        except MissingError:  # Somebody who looked for room took it away.
+            self.held_bytes = 0
+            return False
         try:
             file.truncate(size)
         finally:

@@ -18,6 +18,7 @@ from quiver.engine.outcomes import append
 from quiver.engine.tally import count_dropped, count_evicted, count_expired, unresolved
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Action, Drop, DropOpen, Evict, Expire, FinalizeEarly, Throttle, decide
+from quiver.segment import SegmentInfo
 from quiver.wal import Apart
 
 __all__ = [
@@ -119,23 +120,17 @@ def carry_out(
     reason: str,
 ) -> None:
     """Do what was decided, but for the throttling; ``reason`` is why what is finished goes."""
-    evicted = [a.segment_seq for a in actions if isinstance(a, Evict)]
+    # First what nobody has to be told of: on a full disk that makes room for what is written down.
+    _delete_finished(core, [a.segment_seq for a in actions if isinstance(a, Evict)], reason)
     for action in actions:
         if isinstance(action, Expire):
             _drop(core, action.segment_seq, DROPPED_AGE)
         elif isinstance(action, Drop) and core.budget.may_drop:
-            _delete_finished(core, evicted, reason)
-            evicted = []
             _drop(core, action.segment_seq, DROPPED_SIZE)
         elif isinstance(action, DropOpen) and core.budget.may_drop:
             drop_open(core)
         elif isinstance(action, FinalizeEarly) and any(p.bundle_count for p in core.waiting):
-            _delete_finished(core, evicted, reason)
-            evicted = []
             finalize(core)
-        else:
-            continue
-    _delete_finished(core, evicted, reason)
 
 
 def keep_house(core: Core, *, wanted: bool = False) -> int:
@@ -164,8 +159,11 @@ def _nothing(_: Core) -> None:
 def _delete_finished(core: Core, segment_seqs: Sequence[int], reason: str) -> None:
     """Delete segments that nobody needs; they may have gone while the lock was not held."""
     there = [core.catalog.get(seq) for seq in segment_seqs if seq in core.catalog]
-    delete_segments(core, [info.segment_seq for info in there])
-    count_evicted(core, there, reason)
+    try:
+        with core.whole():
+            delete_segments(core, [info.segment_seq for info in there])
+    finally:
+        count_evicted(core, [i for i in there if i.segment_seq not in core.catalog], reason)
 
 
 def _drop(core: Core, segment_seq: int, reason: int) -> None:
@@ -174,12 +172,25 @@ def _drop(core: Core, segment_seq: int, reason: int) -> None:
         return
     info = core.catalog.get(segment_seq)
     needed_count = unresolved(core, segment_seq)
-    lost = write_off_segment(core, segment_seq, reason)
-    by_age = reason == DROPPED_AGE
+    with core.whole():
+        lost = write_off_segment(core, segment_seq, reason)
+        if lost:  # Now: should the file not go, nobody needs it when that is tried again.
+            _tell_dropped(core, info, reason, needed_count=needed_count, lost=lost)
+        delete_segments(core, [segment_seq])
+        if not lost:
+            _tell_dropped(core, info, reason, needed_count=needed_count, lost=lost)
+        if reason == DROPPED_AGE:
+            count_expired(core, info)
+
+
+def _tell_dropped(
+    core: Core, info: SegmentInfo, reason: int, *, needed_count: int, lost: dict[str, int]
+) -> None:
+    """Count a segment that goes although somebody needed it, or is too old, and say so."""
+    segment_seq, by_age = info.segment_seq, reason == DROPPED_AGE
     label = "age" if by_age else "size"
     count_dropped(core, label, bundle_count=needed_count, byte_count=info.file_bytes)
     if by_age:
-        count_expired(core, info)
         core.events.warning(
             "retention.expired",
             segment_seq=segment_seq,
@@ -195,7 +206,6 @@ def _drop(core: Core, segment_seq: int, reason: int) -> None:
             file_bytes=info.file_bytes,
             lost=lost,
         )
-    delete_segments(core, [segment_seq])
 
 
 def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, int]:
@@ -221,14 +231,22 @@ def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, in
 
 
 def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
-    """Delete segments whose outcomes are all written, for good."""
+    """Delete segments whose outcomes are all written, for good.
+
+    One that the disk keeps does not keep the others; the first refusal is raised at the end.
+    """
     if not segment_seqs:
         return
     raise_floor(core)
     sync_acks(core)
+    refusal: QuiverError | None = None
     for segment_seq in segment_seqs:
         core.readers.forget(segment_seq)
-        remove(core.disk, core.catalog.get(segment_seq).path)
+        try:
+            remove(core.disk, core.catalog.get(segment_seq).path)
+        except QuiverError as error:
+            refusal = refusal or error
+            continue
         core.catalog.remove(segment_seq)
         core.registry.remove_segment(segment_seq)
     try:
@@ -237,6 +255,8 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
         core.fault = error
         raise
     core.announce()  # An append may wait for the room.
+    if refusal is not None:
+        raise refusal
 
 
 def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:

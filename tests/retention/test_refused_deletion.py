@@ -1,0 +1,68 @@
+"""A disk that keeps a file it was told to delete: others go, and nothing is counted twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from store_kit import bundle, numbers, on_memory
+
+import quiver
+from quiver.testing import MemoryDisk
+from quiver.testing.acts import Unlink
+
+KNOBS: dict[str, Any] = {
+    "segment": {"target_size": 8000, "max_open_duration": "1000h"},
+    "limits": {"entry_bytes": 12_000},
+    "wal": {"max_size": 30_000, "rotate_size": 15_000, "reclaim_size": 4096},
+}
+
+
+def knobs(policy: str = "backpressure") -> dict[str, Any]:
+    return {**KNOBS, "retention": {"size_cap": 200_000, "size_cap_policy": policy}}
+
+
+def refuse_first(disk: MemoryDisk, store: quiver.Store, *, sticky: bool) -> int:
+    """Let the oldest segment stay, whoever deletes it, and give its number of bundles."""
+    first = next(iter(store._core.catalog))
+    disk.fail(lambda a: isinstance(a, Unlink) and a.path == first.path, sticky=sticky)
+    return first.bundle_count
+
+
+def test_a_segment_that_cannot_be_deleted_does_not_keep_the_others() -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, **knobs())
+    store.subscribe("reader")
+    for number in range(100):
+        store.append(bundle(number))
+    store.finalize()
+    assert len(numbers(store)) == 100
+    there = store.info().segments
+    assert there > 3
+    refuse_first(disk, store, sticky=True)
+    for _ in range(2):
+        with pytest.raises(quiver.StorageError):
+            store.maintain()
+        assert store.info().segments == 1
+        assert store.metrics()["quiver.retention.evicted_segments", "steady"] == there - 1
+    disk.heal()
+    assert store.maintain() == 1
+    assert store.metrics()["quiver.retention.evicted_segments", "steady"] == there
+
+
+@pytest.mark.parametrize("subscribers", [(), ("reader",)])
+def test_a_segment_whose_deletion_is_tried_again_is_dropped_once(subscribers) -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, **knobs("drop_oldest"))
+    for name in subscribers:
+        store.subscribe(name)
+    for number in range(100):
+        store.append(bundle(number))
+    store.finalize()
+    count = refuse_first(disk, store, sticky=False)
+    with pytest.raises(quiver.StorageError):
+        for number in range(100, 2000):
+            store.append(bundle(number))
+    store.append(bundle(number))
+    assert store.metrics()["quiver.segment.dropped", "size"] == 1
+    assert store.metrics()["quiver.segment.dropped_bundles", "size"] == count

@@ -9,7 +9,7 @@ from quiver.disk import Disk
 from quiver.engine.core import Core
 from quiver.retention import SegmentUse, Usage
 
-__all__ = ["measure_aside", "usage", "used_bytes"]
+__all__ = ["least_bytes", "measure_aside", "usage", "used_bytes"]
 
 _BLOCK: Final = 4096
 """The last block of a file is counted whole."""
@@ -56,6 +56,13 @@ def used_bytes(core: Core) -> int:
     """Give all that counts for the cap, in a few additions."""
     kept = _log_bytes(core) + core.catalog.allocated_bytes + core.quarantine_bytes
     return kept + _acks_bytes(core) + _reserved_bytes(core)
+
+
+def least_bytes(core: Core, incoming_bytes: int) -> int:
+    """Give what counts for the cap if there is no bundle but one of that size."""
+    target = 0 if core.reserve is None else core.reserve.target_bytes
+    kept = core.quarantine_bytes + core.aside_bytes + (_SMALL_FILES + 1) * _BLOCK
+    return kept + incoming_bytes + max(target, incoming_bytes)
 
 
 def usage(core: Core, *, expired: list[int] | None = None) -> Usage:

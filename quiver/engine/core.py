@@ -168,6 +168,8 @@ class Core:
     """Room for the next segment, taken in advance; None without a cap."""
     ages: Ages | None = None
     """How old segments are; None if nothing is ever too old."""
+    had_no_room: bool = False
+    """Whether the disk refused a bundle since the last tick, with nothing left to be finalized."""
     throttled: bool = False
     """Whether the last append found no room."""
     quarantine_bytes: int = 0

@@ -18,11 +18,19 @@ __all__ = ["drop_open", "write_off_open"]
 
 
 def drop_open(core: Core) -> None:
-    """Drop all that waits for a segment; waits, without the lock, for one that is being written."""
+    """Drop all that waits for a segment.
+
+    If one is being written, wait for that instead, without the lock: it may be all that it takes,
+    and is older than what came since.
+    """
+    has_waited = False
     while core.writer is not None:
         wait_for_writer(core)
         core.check()
         core.check_open()
+        has_waited = True
+    if has_waited:
+        return
     with core.whole():
         if core.sealed is None and core.open_segment.bundle_count:
             seal(core)

@@ -126,6 +126,7 @@ def _append(core: Core, bundle: EncodedBundle) -> bool:
         covered_end = core.log.locate(core.covered_end)
         is_empty = not any(part.bundle_count for part in core.waiting)
         if is_empty and covered_end <= core.log.truncated:
+            core.had_no_room = True
             raise
         return False
     core.metrics.add("quiver.wal.appended_bytes", encoded_bytes(bundle))

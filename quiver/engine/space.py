@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from quiver.acks import DROPPED_AGE, DROPPED_SIZE, Dropped, Floor
 from quiver.disk import remove
 from quiver.engine.ages import expired_segments
-from quiver.engine.census import usage, used_bytes
+from quiver.engine.census import least_bytes, measure_aside, usage, used_bytes
 from quiver.engine.core import Core
-from quiver.engine.outcomes import append
+from quiver.engine.outcomes import append, checkpoint
 from quiver.engine.tally import count_dropped, count_evicted, count_expired, unresolved
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Action, Drop, DropOpen, Evict, Expire, FinalizeEarly, Throttle, decide
@@ -31,6 +31,8 @@ __all__ = [
     "write_off_segment",
 ]
 
+_ACKS_BYTES_MIN = 16 << 10
+"""How long ack.log must be at the cap for a checkpoint: less would be one for every few acks."""
 _ROUNDS = 4
 """How often room is made for one append: what is done lets others in, and so may need repeating."""
 
@@ -58,7 +60,12 @@ def make_room(
         if used + incoming <= cap:
             _note_room(core)
             return
+        drops = core.config.retention.size_cap_policy == "drop_oldest"
+        if drops and least_bytes(core, incoming_bytes) > cap:
+            break  # It would not fit into an empty store: nothing is dropped for it.
         core.log.squeeze()
+        if _shorten_acks(core):
+            continue
         found = usage(core, expired=expired_segments(core))
         actions = decide(
             found, core.config.retention, cap=cap, incoming_bytes=incoming, keep_headroom=False
@@ -69,6 +76,20 @@ def make_room(
         core.check()
         core.check_open()
     _refuse(core, used + incoming, cap)
+
+
+def _shorten_acks(core: Core) -> bool:
+    """Begin ack.log anew if that gives some blocks back; whether it was done."""
+    if core.acks.file_bytes < _ACKS_BYTES_MIN:
+        return False
+    try:
+        checkpoint(core)
+    except QuiverError as error:
+        core.check()
+        core.events.begin("acks.checkpoint_failed", error=error)
+        return False
+    measure_aside(core)
+    return True
 
 
 def _beyond_reserve(core: Core, incoming_bytes: int) -> int:
@@ -144,12 +165,20 @@ def keep_house(core: Core, *, wanted: bool = False) -> int:
         return 0
     retention = core.config.retention
     cap = core.budget.allowed(used_bytes(core), 0) if retention.size_cap else 0
+    wanted = wanted or _is_disk_full(core)
     actions = decide(usage(core, expired=old), retention, cap=cap, keep_headroom=not wanted)
     before = len(core.catalog)
     safe = [action for action in actions if isinstance(action, (Expire, Evict))]
     reason = "size" if wanted else "steady"
     carry_out(core, safe, finalize=_nothing, drop_open=_nothing, reason=reason)
     return before - len(core.catalog)
+
+
+def _is_disk_full(core: Core) -> bool:
+    """Whether the disk had no room for something that the store has to write."""
+    had_no_room, core.had_no_room = core.had_no_room, False
+    is_short = core.reserve is not None and core.reserve.is_short
+    return had_no_room or is_short or isinstance(core.finalize_failure, CapacityError)
 
 
 def _nothing(_: Core) -> None:
@@ -268,7 +297,12 @@ def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
     covered_end = core.log.locate(core.covered_end)
     if covered_end > core.log.truncated or core.config.wal.durability == "segment":
         raise_floor(core)
-    core.log.truncate(covered_end, apart=apart)
+    try:
+        core.log.truncate(covered_end, apart=apart)
+    except CapacityError:  # To say what is given back takes a block.
+        if core.reserve is None or not core.reserve.lend_to_acks(0):
+            raise
+        core.log.truncate(covered_end, apart=apart)
 
 
 def raise_floor(core: Core) -> None:

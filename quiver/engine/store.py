@@ -131,7 +131,7 @@ class Store(SubscriberDesk, StoreFacts):
     def _tick_in_vain(self) -> None:
         """Make room for an append that waits for it; the worker does, if there is one."""
         self.check_usable()
-        if self._worker is None or self._worker.ended:
+        if self._worker is None or self._worker.ended or self._worker.is_current:
             with contextlib.suppress(CapacityError):  # The disk is full: that is waited for.
                 maintenance.tick(self._core)
 

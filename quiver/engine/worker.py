@@ -129,6 +129,11 @@ class Worker:
         return self._stopping
 
     @property
+    def is_current(self) -> bool:
+        """Whether the caller is this very thread, in a job or in what it tells others."""
+        return threading.current_thread() is self._thread
+
+    @property
     def ended(self) -> bool:
         """Whether it does nothing more."""
         return self._ended

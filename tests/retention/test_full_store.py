@@ -13,6 +13,7 @@ from store_kit import SLOTS, abandon, bundle, numbers, on_memory
 import quiver
 from quiver.acks import Dropped
 from quiver.engine.core import RecoveryReport
+from quiver.engine.dropping import drop_open
 from quiver.engine.outcomes import open_outcomes
 from quiver.engine.reserve import reserve_bytes
 from quiver.segment import parse_segment_name
@@ -234,11 +235,8 @@ def test_what_was_dropped_while_open_does_not_come_back_with_a_restart() -> None
     store.subscribe("reader")
     for number in range(5):
         store.append(bundle(number))
-    disk.make_dir("core_0/quarantine")
-    waste(disk, "core_0/quarantine/x", CAP)
-    store.maintain()
-    with pytest.raises(quiver.CapacityError):
-        store.append(bundle(5))
+    with store._core.lock:
+        drop_open(store._core)
     abandon(store)
     store = on_memory(disk)
     assert store.info().next_wal_seq == 5

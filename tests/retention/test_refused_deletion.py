@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
-from store_kit import bundle, numbers, on_memory
+from store_kit import abandon, bundle, numbers, on_memory
 
 import quiver
 from quiver.testing import MemoryDisk
@@ -66,3 +67,21 @@ def test_a_segment_whose_deletion_is_tried_again_is_dropped_once(subscribers) ->
     store.append(bundle(number))
     assert store.metrics()["quiver.segment.dropped", "size"] == 1
     assert store.metrics()["quiver.segment.dropped_bundles", "size"] == count
+
+
+def test_a_drop_that_a_signal_broke_off_stops_the_store() -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, **knobs("drop_oldest"))
+    store.subscribe("reader")
+    strike = mock.patch.object(store._core.registry, "drop", side_effect=KeyboardInterrupt)
+    with strike, pytest.raises(KeyboardInterrupt):
+        for number in range(2000):
+            store.append(bundle(number))
+    with pytest.raises(quiver.PoisonedError):
+        store.append(bundle(number))
+    abandon(store)
+    store = on_memory(disk, **knobs("drop_oldest"))
+    store.finalize()
+    found = numbers(store)
+    assert 0 < found[0] < number
+    assert found == list(range(found[0], number))

@@ -85,7 +85,7 @@ def usage(core: Core, *, expired: list[int] | None = None) -> Usage:
             expired=seq in old,
         )
         for seq in sorted(listed)
-        if seq in core.catalog
+        if seq in core.catalog and seq not in core.kept_segments
     )
     return Usage(
         wal_bytes=_log_bytes(core),

@@ -168,6 +168,8 @@ class Core:
     """Room for the next segment, taken in advance; None without a cap."""
     ages: Ages | None = None
     """How old segments are; None if nothing is ever too old."""
+    kept_segments: set[int] = field(default_factory=set)
+    """Segments that the disk refused to delete since the last tick: to drop them makes no room."""
     had_no_room: bool = False
     """Whether the disk refused a bundle since the last tick, with nothing left to be finalized."""
     throttled: bool = False

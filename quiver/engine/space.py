@@ -159,6 +159,7 @@ def keep_house(core: Core, *, wanted: bool = False) -> int:
 
     ``wanted``: others need the room, so what is finished is not kept for a while.
     """
+    core.kept_segments.clear()
     old = expired_segments(core)
     done = core.registry.finished_segments()
     if not old and not done:
@@ -275,6 +276,7 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
             remove(core.disk, core.catalog.get(segment_seq).path)
         except QuiverError as error:
             refusal = refusal or error
+            core.kept_segments.add(segment_seq)
             continue
         core.catalog.remove(segment_seq)
         core.registry.remove_segment(segment_seq)

@@ -64,9 +64,30 @@ def test_a_segment_whose_deletion_is_tried_again_is_dropped_once(subscribers) ->
     with pytest.raises(quiver.StorageError):
         for number in range(100, 2000):
             store.append(bundle(number))
+    store.maintain()
     store.append(bundle(number))
     assert store.metrics()["quiver.segment.dropped", "size"] == 1
     assert store.metrics()["quiver.segment.dropped_bundles", "size"] == count
+
+
+@pytest.mark.parametrize("subscribers", [(), ("reader",)])
+def test_what_cannot_be_deleted_is_no_reason_to_refuse_bundles(subscribers) -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, **knobs("drop_oldest"))
+    for name in subscribers:
+        store.subscribe(name)
+    for number in range(100):
+        store.append(bundle(number))
+    store.finalize()
+    refuse_first(disk, store, sticky=True)
+    refused = 0
+    for number in range(300):
+        try:
+            store.append(bundle(number))
+        except quiver.StorageError:
+            refused += 1
+    assert refused == 1
+    assert store.metrics()["quiver.segment.dropped", "size"] > 3
 
 
 def test_a_drop_that_a_signal_broke_off_stops_the_store() -> None:

@@ -171,30 +171,30 @@ DEFECTS: Final = (
     Defect(
         "upkeep gives back what no segment holds",
         SPACE,
-        "core.log.truncate(covered_end,",
-        "core.log.truncate(core.open_end,",
+        "core.log.truncate(covered_end, apart=apart)\n    except",
+        "core.log.truncate(core.open_end, apart=apart)\n    except",
     ),
     Defect(
         "segments are deleted before their outcomes are synced",
         SPACE,
-        "    raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
-        "    for segment_seq",
+        "    raise_floor(core)\n    sync_acks(core)\n    refusal: ",
+        "    refusal: ",
         harmless="Both lines are for what the two below say; without a size cap a tick does all of "
         "it before or after.",
     ),
     Defect(
         "outcomes are synced with the floor alone before segments are deleted",
         SPACE,
-        "    sync_acks(core)\n    for segment_seq",
-        "    for segment_seq",
+        "    sync_acks(core)\n    refusal: ",
+        "    refusal: ",
         harmless="A tick syncs acks before it deletes, and of a segment that is gone nobody asks "
         "who had it. The sync is for what the size cap drops: the record of that is all there is.",
     ),
     Defect(
         "deleted segments leave no floor",
         SPACE,
-        "    raise_floor(core)\n    sync_acks(core)\n    for segment_seq",
-        "    sync_acks(core)\n    for segment_seq",
+        "    raise_floor(core)\n    sync_acks(core)\n    refusal: ",
+        "    sync_acks(core)\n    refusal: ",
         harmless="The reclaim in the same tick raises the floor as well. A cut between the two "
         "brings deleted bundles back, but nobody was told yet that their acks are durable.",
     ),

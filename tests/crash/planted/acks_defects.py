@@ -80,7 +80,6 @@ DEFECTS: Final = (
         OPENING,
         "            file.settle()\n",
         "            file.sync()\n",
-        lost="write core_0/acks/ack.log ",
     ),
     Defect(
         "ack.log is not synced before it is read",

@@ -8,6 +8,7 @@
 ``window``     a file walked from start to end, seen a piece at a time
 ``copying``    from file to file, inside the system where it can
 ``quarantine`` damaged bytes set aside, with the reason
+``measure``    how much room a folder takes
 ``watch``      wait until something in a folder changes
 ``lock``       one writer for a folder
 ``holder``     who holds a lock, without taking it
@@ -27,6 +28,7 @@ from quiver.disk.held import HeldDisk
 from quiver.disk.holder import lock_holders
 from quiver.disk.inside import FolderDisk
 from quiver.disk.local import LocalDisk
+from quiver.disk.measure import folder_bytes
 from quiver.disk.overlay import OverlayDisk
 from quiver.disk.patience import lock_within
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
@@ -56,6 +58,7 @@ __all__ = [
     "copy_range",
     "fetch",
     "fetch_ranges",
+    "folder_bytes",
     "foreign_path",
     "is_temporary",
     "lock_holders",

@@ -6,7 +6,7 @@ from typing import Final
 
 from quiver.disk import replace
 from quiver.engine.core import Core
-from quiver.errors import DamageError, MissingError, VersionError
+from quiver.errors import DamageError, MissingError, StorageError, VersionError
 from quiver.retention import Ages, Saved, saved_from_times
 from quiver.retention.format import AGES_BYTES_MAX, decode_ages, encode_ages
 from quiver.segment import Catalog
@@ -34,6 +34,9 @@ def _read(core: Core) -> Saved | None:
     try:
         file = core.disk.open(core.path(AGES_NAME))
     except MissingError:
+        return None
+    except StorageError as error:  # A link for instance, which is not followed.
+        core.events.warning("retention.ages_refused", error=error)
         return None
     try:
         return decode_ages(file.read(0, AGES_BYTES_MAX + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quiver.acks.opening import CHECKPOINT_NAME
-from quiver.disk import Disk
+from quiver.disk import folder_bytes
 from quiver.engine.core import Core
 from quiver.retention import SegmentUse, Usage
 
@@ -22,20 +22,9 @@ def measure_aside(core: Core) -> None:
     """Look what the folders take whose files are not counted as they come and go."""
     if core.config.retention.size_cap:
         found = core.disk.stat(core.path("acks", CHECKPOINT_NAME))
-        core.quarantine_bytes = _folder_bytes(core.disk, core.path(_ASIDE[0]))
+        core.quarantine_bytes = folder_bytes(core.disk, core.path(_ASIDE[0]))
         core.aside_bytes = 0 if found is None else found.allocated
-        core.aside_bytes += sum(_folder_bytes(core.disk, core.path(name)) for name in _ASIDE[1:])
-
-
-def _folder_bytes(disk: Disk, folder: str) -> int:
-    """Count what is in a folder and in those below it; nothing if there is none."""
-    if disk.stat(folder) is None:
-        return 0
-    total = 0
-    for entry in disk.list_dir(folder):
-        is_folder = not entry.is_file and not entry.is_link
-        total += _folder_bytes(disk, f"{folder}/{entry.name}") if is_folder else entry.allocated
-    return total
+        core.aside_bytes += sum(folder_bytes(core.disk, core.path(name)) for name in _ASIDE[1:])
 
 
 def _acks_bytes(core: Core) -> int:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import Final
 
-from quiver.disk import Disk
-from quiver.errors import MissingError
+from quiver.disk import Disk, folder_bytes
 
 __all__ = ["CORES_MAX", "core_bytes", "core_folder", "core_numbers"]
 
@@ -30,13 +28,4 @@ def core_numbers(disk: Disk) -> list[int]:
 
 def core_bytes(disk: Disk, number: int) -> int:
     """Count what the files of a core take on the disk; what goes meanwhile counts as gone."""
-    total, folders = 0, [core_folder(number)]
-    while folders:
-        folder = folders.pop()
-        with suppress(MissingError):
-            for entry in disk.list_dir(folder):
-                if entry.is_file:
-                    total += entry.allocated
-                elif not entry.is_link:
-                    folders.append(f"{folder}/{entry.name}")
-    return total
+    return folder_bytes(disk, core_folder(number))

@@ -6,19 +6,17 @@ folder of a store that another process writes.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from quiver.disk import Disk
+from quiver.disk import folder_bytes
 from quiver.engine.core import Core, core_numbers
 from quiver.engine.dead_letters import FOLDER as DEAD_LETTERS
 from quiver.engine.lifecycle import Lag, lag_of
-from quiver.errors import MissingError
 
 _ASIDE: Final = ("acks", "quarantine", DEAD_LETTERS)
 
-__all__ = ["CoreStats", "SubscriberStats", "folder_bytes", "stats_of"]
+__all__ = ["CoreStats", "SubscriberStats", "stats_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +84,6 @@ class CoreStats:
         aside = self.acks_bytes + self.quarantine_bytes + self.dead_letter_bytes
         aside += self.reserve_bytes
         return self.wal_bytes + self.segment_disk_bytes + aside
-
-
-def folder_bytes(disk: Disk, folder: str) -> int:
-    """Count what all files below a folder take on the disk; nothing if it is not there."""
-    total = 0
-    with suppress(MissingError):  # What was listed may be gone before it is looked into.
-        for entry in [] if disk.stat(folder) is None else disk.list_dir(folder):
-            if entry.is_file or entry.is_link:
-                total += entry.allocated
-            else:
-                total += folder_bytes(disk, f"{folder}/{entry.name}")
-    return total
 
 
 def stats_of(core: Core) -> CoreStats:

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Self
 
 from quiver.clock import Clock, SystemClock
-from quiver.disk import Disk, LocalDisk, Stat
+from quiver.disk import Disk, LocalDisk, Stat, folder_bytes
 from quiver.engine.core import core_folder, core_numbers, covered_place
 from quiver.engine.dead_letters import FOLDER as DEAD_LETTERS
 from quiver.engine.reserve import RESERVE_NAME
 from quiver.engine.standing import Standings, read_standings
-from quiver.engine.stats import CoreStats, SubscriberStats, folder_bytes
+from quiver.engine.stats import CoreStats, SubscriberStats
 from quiver.errors import DamageError
 from quiver.manifest import StoreManifest
 from quiver.observe.open_log import OpenLog

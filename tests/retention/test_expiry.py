@@ -117,6 +117,19 @@ def test_a_file_of_ages_that_is_lost_or_damaged_costs_nothing():
             assert store.info().segments == 0
 
 
+def test_a_link_in_the_place_of_the_ages_is_neither_followed_nor_in_the_way(tmp_path):
+    config = {"retention": {"max_retain_after_ingestion_hours": LIMIT_HOURS}}
+    path, other = tmp_path / "store", tmp_path / "other"
+    quiver.open(path, slots=SLOTS, config=config, worker=False).close()
+    other.write_bytes(b"mine")
+    ages = path / "core_0/ages"
+    ages.unlink(missing_ok=True)
+    ages.symlink_to(other)
+    quiver.open(path, config=config, worker=False).close()
+    assert other.read_bytes() == b"mine"
+    assert not ages.is_symlink()
+
+
 @pytest.mark.parametrize("wall_ns", [0, HOUR, Y2099, 1_700_000_000 * SECOND - HOUR])
 def test_a_clock_that_is_stepped_while_open_deletes_nothing_young(wall_ns: int):
     clock, disk = ManualClock(), MemoryDisk()

@@ -15,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
-LOCK_INPUT := pyproject.toml --extra cli --extra spark --extra sql --extra prometheus --extra otel --extra top --group dev --python-version 3.11
+LOCK_INPUT := pyproject.toml --extra cli --extra spark --extra sql --extra prometheus --extra otel --extra top --extra nats --group dev --python-version 3.11
 FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 

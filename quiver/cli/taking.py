@@ -62,12 +62,13 @@ class Taking:
 
     def _is_made(self, core: int) -> bool:
         """Whether a core has what a subscriber needs; another process may be about to make it."""
+        from quiver.acks.opening import LOG_NAME
         from quiver.cli.inspect import listing
         from quiver.engine.core import core_folder
 
         folder = core_folder(core)
-        has_acks = self._disk.stat(f"{folder}/acks") is not None
-        return has_acks or bool(listing(self._disk, f"{folder}/segments"))
+        has_log = self._disk.stat(f"{folder}/acks/{LOG_NAME}") is not None
+        return has_log or bool(listing(self._disk, f"{folder}/segments"))
 
     def poll(self) -> BundleHandle | None:
         """Claim the next bundle if one is ready."""

@@ -16,17 +16,17 @@ from quiver.testing.subject import Loss
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lost without an outcome:ResourceWarning")
 
-BY_LOT = 7
+BY_LOT = 4
 
 
 @pytest.mark.parametrize("life", QuiverSubject(by_lot=BY_LOT).lives)
 def test_nothing_that_was_promised_is_lost(life: str) -> None:
-    plan = Plan(images_per_life=120, faults_per_life=30)
+    plan = Plan(images_per_life=60, faults_per_life=14)
     chapter = Campaign(QuiverSubject(), plan).tell(life)
     assert chapter.failure is None, str(chapter.failure)
-    assert chapter.images > 80
-    assert chapter.nested > 20
-    assert chapter.faults == 30
+    assert chapter.images > 40
+    assert chapter.nested > 10
+    assert chapter.faults == 14
 
 
 def test_every_act_of_a_life_may_fail() -> None:

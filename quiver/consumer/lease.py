@@ -13,9 +13,9 @@ from quiver.acks.inbox import Inbox
 from quiver.acks.letterbox import INBOX_FOLDER, holding, read_inbox, write_inbox
 from quiver.consumer.follower import DAMAGED_HERE, Follower
 from quiver.consumer.gathered import mark_of
-from quiver.engine.inboxes import check_lease
+from quiver.engine.inboxes import check_lease, set_aside
 from quiver.engine.start import Position, Start
-from quiver.errors import MissingError, SubscriberError
+from quiver.errors import DamageError, MissingError, SubscriberError
 from quiver.subscriber import NackSnapshot
 
 __all__ = ["check", "commit", "take"]
@@ -32,16 +32,27 @@ def take(follower: Follower, start: Start) -> None:
         # What ack.log has may be in no inbox any more, so both are read while no inbox changes.
         follower.load(start)
         lease = follower.registry.member(name).lease
-        try:
-            before = read_inbox(follower.disk, folder, name, store_id=follower.manifest.store_id)
-        except MissingError:
-            before = None
+        before = _before(follower, lease)
         if before is not None and before.subscriber_id in (0, follower.gathered.subscriber_id):
-            check_lease(before, lease, place=follower.disk.locate(f"{folder}/{name}"))
             lease = max(lease, before.lease)
             _go_on(follower, before)
         follower.gathered.lease = lease + 1
         _write(follower)
+
+
+def _before(follower: Follower, lease: int) -> Inbox | None:
+    """Read what the last process left; what cannot be believed is set aside, with its reason."""
+    disk, folder, name = follower.disk, _folder(follower), follower.name
+    try:
+        before = read_inbox(disk, folder, name, store_id=follower.manifest.store_id)
+        check_lease(before, lease, place=disk.locate(f"{folder}/{name}"))
+    except MissingError:
+        return None
+    except DamageError as error:
+        set_aside(disk, follower.folder, name, error=error)
+        follower.events.warning("subscriber.inbox_set_aside", subscriber=name, error=error)
+        return None
+    return before
 
 
 def _go_on(follower: Follower, before: Inbox) -> None:

@@ -18,10 +18,11 @@ from quiver.disk import Stat
 from quiver.engine import delivery, lifecycle
 from quiver.engine.core import Core
 from quiver.engine.inboxes import (
-    LOCK_SECONDS,
     check_lease,
     forget_inbox,
+    has_inbox,
     inbox_folder,
+    set_aside,
     tell_paused,
 )
 from quiver.engine.space import sync_acks
@@ -39,7 +40,7 @@ from quiver.errors import (
 from quiver.subscriber import Claim, Member, NackSnapshot
 from quiver.units import SECOND
 
-__all__ = ["WHOLE_FOLDER", "fold", "fold_at_opening", "take_over"]
+__all__ = ["WHOLE_FOLDER", "fold", "fold_at_opening", "take_in", "take_over"]
 
 WHOLE_FOLDER: Final = "."
 """Its key among what is refused, when it is no folder that may be read."""
@@ -69,7 +70,7 @@ def fold(core: Core) -> int:
         if core.folded.get(stat.name) == (stat.size, stat.modified_ns):
             continue
         try:
-            total += _fold_file(core, folder, stat)
+            total += _fold_file(core, stat)
         except QuiverError as error:  # Of the store's own files: others get their turn.
             core.check()
             failure = failure or error
@@ -87,11 +88,10 @@ def fold_at_opening(core: Core) -> None:
         core.events.warning("subscriber.fold_failed", error=error)
 
 
-def _fold_file(core: Core, folder: str, stat: Stat) -> int:
+def _fold_file(core: Core, stat: Stat) -> int:
     """Read one inbox and fold it in; 0 if it is refused, or was removed since it was listed."""
     try:
-        inbox = read_inbox(core.disk, folder, stat.name, store_id=core.manifest.store_id)
-        _check_lease(core, inbox)
+        inbox = _read(core, stat.name)
     except MissingError:
         return 0
     except (DamageError, VersionError, StorageError) as error:
@@ -99,7 +99,7 @@ def _fold_file(core: Core, folder: str, stat: Stat) -> int:
         return 0
     if _is_nobodys(core, inbox):
         # A crash kept it from being removed; whoever writes it has to learn that it is over.
-        forget_inbox(core, inbox.name, only=inbox)
+        forget_inbox(core, inbox)
         return 0
     try:
         total = _fold_one(core, inbox)
@@ -142,13 +142,19 @@ def _refuse(core: Core, name: str, error: QuiverError) -> None:
 
 
 def take_over(core: Core, name: str) -> None:
-    """Let only this process go on as a subscriber that another one was; folds in what that did."""
-    folder = inbox_folder(core.folder)
-    if all(stat.name != name for stat in list_inbox(core.disk, folder)):
+    """Let only this process go on as a subscriber that another one was; folds in what that did.
+
+    Raises LockedError if somebody is at the inbox. A damaged one is set aside.
+    """
+    if not has_inbox(core, name):
         return
-    with holding(core.disk, folder, name, seconds=LOCK_SECONDS):
-        inbox = read_inbox(core.disk, folder, name, store_id=core.manifest.store_id)
-        _check_lease(core, inbox)
+    folder = inbox_folder(core.folder)
+    with holding(core.disk, folder, name, seconds=0):
+        try:
+            inbox = _read(core, name)
+        except DamageError as error:
+            _set_aside(core, name, error)
+            return
         _fold_one(core, inbox)
         member = core.registry.member(name)
         if name in core.own_leases:
@@ -167,6 +173,41 @@ def take_over(core: Core, name: str) -> None:
             _raise_lease(core, member, mine.lease)
             sync_acks(core)
         core.own_leases.add(name)
+
+
+def take_in(core: Core, name: str, *, lenient: bool = False) -> None:
+    """Fold in an inbox that goes afterwards, durably; its lock is held.
+
+    What nobody can believe is set aside. With ``lenient`` a full disk may leave some of it out.
+    """
+    try:
+        _fold_one(core, _read(core, name))
+    except CapacityError:
+        if not lenient:
+            raise
+    except (DamageError, VersionError, InputError, SubscriberError) as error:
+        _set_aside(core, name, error)
+    sync_acks(core)
+
+
+def _set_aside(core: Core, name: str, error: QuiverError) -> None:
+    """Move an inbox to quarantine: what was done since it was last sound is delivered again."""
+    set_aside(core.disk, core.folder, name, error=error)
+    core.own_leases.discard(name)
+    if core.refused_inboxes.pop(name, None) is None:
+        core.metrics.add("quiver.inbox.refused")
+    if isinstance(error, DamageError):
+        core.report.damage.append(error)
+        core.metrics.add("quiver.damage", label="acks")
+    core.events.warning("subscriber.inbox_set_aside", subscriber=name, error=error)
+
+
+def _read(core: Core, name: str) -> Inbox:
+    """Read an inbox that may be believed."""
+    folder = inbox_folder(core.folder)
+    inbox = read_inbox(core.disk, folder, name, store_id=core.manifest.store_id)
+    _check_lease(core, inbox)
+    return inbox
 
 
 def _is_nobodys(core: Core, inbox: Inbox) -> bool:

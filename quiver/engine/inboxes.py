@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack
+from contextlib import closing, suppress
 from typing import Final
 
-from quiver.acks.inbox import Inbox
+from crc32c import crc32c
+
+from quiver.acks.inbox import INBOX_BYTES_MAX, Inbox
 from quiver.acks.letterbox import (
     INBOX_FOLDER,
     holding,
@@ -15,15 +17,25 @@ from quiver.acks.letterbox import (
     remove_inbox,
     write_inbox,
 )
+from quiver.disk import Disk, copy_range
 from quiver.engine.core import Core
-from quiver.errors import DamagedEntry, DamageError, LockedError, StorageError, VersionError
+from quiver.errors import (
+    DamagedEntry,
+    DamageError,
+    LockedError,
+    QuiverError,
+    StorageError,
+    VersionError,
+)
 
 __all__ = [
     "LOCK_SECONDS",
     "await_inbox",
     "check_lease",
     "forget_inbox",
+    "has_inbox",
     "inbox_folder",
+    "set_aside",
     "tell_paused",
 ]
 
@@ -50,30 +62,40 @@ def check_lease(inbox: Inbox, known: int, *, place: str) -> None:
             path=place,
             expected=f"at most {known + _LEASES_AT_ONCE}",
             found=inbox.lease,
-            hint="remove the file; what was done since it was last sound is delivered again",
+            hint="who subscribes under this name sets it aside; what it says is delivered again",
         )
 
 
-def forget_inbox(core: Core, name: str, *, only: Inbox | None = None) -> None:
-    """Remove the inbox of a subscriber who is gone, or starts over.
-
-    A process that still goes on as that subscriber learns of it when it misses the file. With
-    ``only`` it stays if it is another one by now, or somebody is at it.
-    """
+def has_inbox(core: Core, name: str) -> bool:
+    """Whether there is an inbox of that name."""
     folder = inbox_folder(core.folder)
-    if any(stat.name == name for stat in list_inbox(core.disk, folder)):
-        with ExitStack() as stack:
-            # Otherwise somebody who just looked would write it once more.
-            try:
-                stack.enter_context(holding(core.disk, folder, name, seconds=LOCK_SECONDS))
-            except LockedError:
-                if only is not None:
-                    return
-            if only is not None and only != _read(core, name):
-                return
+    return any(stat.name == name for stat in list_inbox(core.disk, folder))
+
+
+def forget_inbox(core: Core, inbox: Inbox) -> None:
+    """Remove an inbox of nobody, unless it is another one by now, or somebody is at it.
+
+    A process that still goes on as that subscriber learns of it when it misses the file.
+    """
+    folder, name = inbox_folder(core.folder), inbox.name
+    with suppress(LockedError), holding(core.disk, folder, name, seconds=0):
+        if inbox == _read(core, name):
             remove_inbox(core.disk, folder, name)
-    core.folded.pop(name, None)
-    core.own_leases.discard(name)
+            core.folded.pop(name, None)
+            core.own_leases.discard(name)
+
+
+def set_aside(disk: Disk, core_folder: str, name: str, *, error: QuiverError) -> None:
+    """Copy an inbox that cannot be believed to quarantine, then remove it; its lock is held."""
+    folder = inbox_folder(core_folder)
+    path = f"{folder}/{name}"
+    if not isinstance(error, DamageError):
+        error = DamagedEntry(error.message, path=disk.locate(path), hint=error.hint)
+    with closing(disk.open(path)) as file:
+        aside = f"inbox-{name}.{crc32c(file.read(0, INBOX_BYTES_MAX)):08x}"
+        quarantine, end = f"{core_folder}/quarantine", file.size()
+        copy_range(disk, quarantine, aside, file=file, offset=0, end=end, error=error)
+    remove_inbox(disk, folder, name)
 
 
 def await_inbox(core: Core, name: str) -> None:
@@ -81,9 +103,8 @@ def await_inbox(core: Core, name: str) -> None:
 
     Whoever is at it replaces it, which takes milliseconds. Raises LockedError if that goes on.
     """
-    folder = inbox_folder(core.folder)
-    if any(stat.name == name for stat in list_inbox(core.disk, folder)):
-        with holding(core.disk, folder, name, seconds=LOCK_SECONDS):
+    if has_inbox(core, name):
+        with holding(core.disk, inbox_folder(core.folder), name, seconds=LOCK_SECONDS):
             pass
 
 

@@ -1,4 +1,4 @@
-"""Subscribers come, pause, move and go; each step is durable before anybody is told.
+"""Subscribers come, pause, and are looked at; each step is durable before anybody is told.
 
 A register is written twice: whom a log forgets nobody waits for, and one damaged frame must not be
 enough for that.
@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from quiver.acks import Lease, Pause, Record, Register, Rename, Unregister
+from quiver.acks import Pause, Record, Register
 from quiver.engine.core import Core
 from quiver.engine.desk import Desk
-from quiver.engine.inboxes import forget_inbox
 from quiver.engine.outcomes import apply
 from quiver.engine.sealed import finalize
 from quiver.engine.space import sync_acks
 from quiver.engine.start import Position, Start, find_start, parse_start
-from quiver.errors import SubscriberError
 from quiver.subscriber import check_name
 
-__all__ = ["Lag", "lag_of", "pause", "register", "register_at", "rename", "reset", "unregister"]
+__all__ = ["Lag", "enter", "find_position", "lag_of", "pause", "register", "register_at"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def register(core: Core, name: str, start: Start = "earliest") -> None:
     if name in core.registry:
         return
     check_name(name)
-    position = _position(core, start)
+    position = find_position(core, start)
     if name not in core.registry:  # Somebody may have been faster while a segment was written.
         register_at(core, name, position)
 
@@ -65,36 +63,13 @@ def register(core: Core, name: str, start: Start = "earliest") -> None:
 def register_at(core: Core, name: str, position: Position) -> None:
     """Make a subscriber known that nobody knows yet."""
     with core.whole():
-        _enter(core, core.registry.next_id(), name, position=position)
+        enter(core, core.registry.next_id(), name, position=position)
     core.events.info(
         "subscriber.registered", subscriber=name, segment_seq_first=position.segment_seq
     )
 
 
-def reset(core: Core, name: str, start: Start = "earliest") -> None:
-    """Let a subscriber start over; what it has in hands is of no effect any more.
-
-    It gets a new id, so that nothing that was said under the old one counts, and its dead letters
-    are counted anew; the lease goes on, and who is paused stays so.
-    """
-    core.check()
-    core.registry.member(name)
-    position = _position(core, start)
-    before, now = core.registry.member(name), core.clock.wall_ns()
-    with core.whole():
-        subscriber_id = core.registry.next_id()
-        more: list[Record] = []
-        if before.lease:
-            more.append(Lease(subscriber_id, before.lease, now))
-        if before.paused:
-            more.append(Pause(subscriber_id, now, paused=True))
-        _enter(core, subscriber_id, name, position=position, more=more)
-        core.announce()
-    core.events.info("subscriber.reset", subscriber=name, segment_seq_first=position.segment_seq)
-    forget_inbox(core, name)
-
-
-def _enter(
+def enter(
     core: Core,
     subscriber_id: int,
     name: str,
@@ -118,7 +93,7 @@ def _enter(
         apply(core.registry, record)
 
 
-def _position(core: Core, start: Start) -> Position:
+def find_position(core: Core, start: Start) -> Position:
     """Find the start; for the latest one, or a time, all that is open becomes a segment first."""
     wanted = parse_start(start)
     if wanted == "latest" or isinstance(wanted, datetime):
@@ -128,39 +103,10 @@ def _position(core: Core, start: Start) -> Position:
     return find_start(wanted, core.catalog, core.disk, next_segment_seq=next_seq)
 
 
-def unregister(core: Core, name: str) -> None:
-    """Forget a subscriber; what only it still needed may be deleted from now on."""
-    core.check()
-    core.registry.member(name)
-    with core.whole():
-        core.outlet.append([Unregister(core.registry.ids[name], core.clock.wall_ns())])
-        sync_acks(core)
-        core.registry.unregister(name)
-        core.announce()
-    core.events.info("subscriber.unregistered", subscriber=name)
-    forget_inbox(core, name)
-
-
-def rename(core: Core, name: str, new_name: str) -> None:
-    """Let a subscriber go on under another name; subscriptions under the old one find nobody."""
-    core.check()
-    check_name(new_name)
-    subscriber_id = _id(core, name)
-    if new_name in core.registry:
-        raise SubscriberError(f"there is a subscriber {new_name!r} already")
-    with core.whole():
-        core.outlet.append([Rename(subscriber_id, new_name, core.clock.wall_ns())] * 2)
-        sync_acks(core)
-        core.registry.rename(name, new_name)
-        core.announce()
-    core.events.info("subscriber.renamed", subscriber=name, new_name=new_name)
-    forget_inbox(core, name)
-
-
 def pause(core: Core, name: str, *, paused: bool) -> None:
     """Deliver nothing to a subscriber from now on, or again; what it needs is kept either way."""
     core.check()
-    subscriber_id = _id(core, name)
+    subscriber_id = core.registry.member(name).subscriber_id
     with core.whole():
         core.outlet.append([Pause(subscriber_id, core.clock.wall_ns(), paused)])
         sync_acks(core)
@@ -171,10 +117,6 @@ def pause(core: Core, name: str, *, paused: bool) -> None:
         core.events.info("subscriber.paused", subscriber=name)
     else:
         core.events.info("subscriber.resumed", subscriber=name)
-
-
-def _id(core: Core, name: str) -> int:
-    return core.registry.member(name).subscriber_id
 
 
 def lag_of(core: Desk, name: str) -> Lag:

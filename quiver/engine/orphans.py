@@ -7,7 +7,8 @@ this store is open: a clock of the wall that jumps takes nobody's data.
 from __future__ import annotations
 
 from quiver.engine.core import Core
-from quiver.engine.lifecycle import unregister
+from quiver.engine.going import unregister
+from quiver.errors import LockedError
 
 __all__ = ["remove_orphans"]
 
@@ -32,9 +33,14 @@ def remove_orphans(core: Core) -> int:
             core.unseen[name] = member.last_seen_ns, now
         elif now - since >= timeout:
             gone.append(name)
+    removed = 0
     for name in gone:
+        try:
+            unregister(core, name)
+        except LockedError:
+            continue  # Somebody is at its inbox, and may be seen in a moment.
         core.events.warning("subscriber.orphan_removed", subscriber=name)
-        unregister(core, name)
         core.unseen.pop(name, None)
         core.metrics.add("quiver.subscriber.orphans_removed")
-    return len(gone)
+        removed += 1
+    return removed

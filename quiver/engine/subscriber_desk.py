@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Final, TypeVar
 
-from quiver.engine import lifecycle
+from quiver.engine import going, lifecycle
 from quiver.engine.core import Core
 from quiver.engine.fold import take_over
 from quiver.engine.inboxes import await_inbox
@@ -13,9 +15,14 @@ from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start
 from quiver.engine.subscription import Subscription
 from quiver.engine.wanted import DeliveryOrder, wanted_of
-from quiver.errors import ClosedError
+from quiver.errors import ClosedError, LockedError
 
 __all__ = ["SubscriberDesk"]
+
+_TRIES: Final = 10
+"""How often in a row somebody else may be at an inbox that was free just before."""
+
+_Given = TypeVar("_Given")
 
 
 class SubscriberDesk(ABC):
@@ -69,18 +76,19 @@ class SubscriberDesk(ABC):
         """
         self.check_usable()
         wanted = wanted_of(self._core, order=order, slots=slots, prefetch=prefetch)
-        await_inbox(self._core, name)  # So that taking it over need not wait, with the lock held.
-        with self._core.events.telling(), self._core.lock:
-            self.check_usable()
-            lifecycle.register(self._core, name, start)
-            take_over(self._core, name)
-            subscription = Subscription(self, self._core, name, wanted=wanted)
-            self._core.subscriptions.add(subscription)
-        return subscription
+
+        def come(core: Core) -> Subscription:
+            lifecycle.register(core, name, start)
+            take_over(core, name)
+            subscription = Subscription(self, core, name, wanted=wanted)
+            core.subscriptions.add(subscription)
+            return subscription
+
+        return self._change_at(name, come)
 
     def unsubscribe(self, name: str) -> None:
         """Forget a subscriber for good; segments that only it still needed become free to go."""
-        self._change(lambda core: lifecycle.unregister(core, name))
+        self._change_at(name, lambda core: going.unregister(core, name))
 
     def pause(self, name: str) -> None:
         """Deliver nothing to a subscriber until ``resume``, restarts included; its data is kept."""
@@ -92,7 +100,7 @@ class SubscriberDesk(ABC):
 
     def rename(self, name: str, new_name: str) -> None:
         """Let a subscriber go on as ``new_name``, where it is; its subscriptions are of no use."""
-        self._change(lambda core: lifecycle.rename(core, name, new_name))
+        self._change_at(name, lambda core: going.rename(core, name, new_name))
 
     def reset(self, name: str, *, start: Start = "earliest") -> None:
         """Let a subscriber start over at a position, as ``subscribe`` knows them.
@@ -101,7 +109,7 @@ class SubscriberDesk(ABC):
         position is not behind it. What lies before that, and nobody else needs, may be deleted. Its
         dead letters stay, and are counted anew; who is paused stays so.
         """
-        self._change(lambda core: lifecycle.reset(core, name, start))
+        self._change_at(name, lambda core: going.reset(core, name, start))
 
     def lag(self, name: str) -> Lag:
         """Say how far behind a subscriber is: segments, bundles, bytes, age, and what it pins."""
@@ -115,8 +123,17 @@ class SubscriberDesk(ABC):
         with self._core.lock:
             return tuple(lifecycle.lag_of(self._core, n) for n in self._core.registry.names())
 
-    def _change(self, act: Callable[[Core], object]) -> None:
+    def _change(self, act: Callable[[Core], _Given]) -> _Given:
         self.check_usable()
         with self._core.events.telling(), self._core.lock:
             self.check_usable()
-            act(self._core)
+            return act(self._core)
+
+    def _change_at(self, name: str, act: Callable[[Core], _Given]) -> _Given:
+        """Do what needs the inbox of a subscriber, which is waited for without the lock."""
+        for _ in range(_TRIES - 1):
+            self.check_usable()
+            await_inbox(self._core, name)
+            with suppress(LockedError):  # Somebody was faster.
+                return self._change(act)
+        return self._change(act)

@@ -286,6 +286,12 @@ def taken_back(life: Rehearsal) -> None:
     life.take("b", 1)
     life.beside("b", 1)
     life.maintain()
+    life.append(2)
+    life.finalize()
+    life.beside("c", 1)  # Nobody has an id for it yet, and so has its inbox none.
+    life.maintain()
+    life.reset("c")
+    life.maintain()
 
 
 def prepared_segments(life: Rehearsal) -> None:

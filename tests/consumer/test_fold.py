@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ import quiver
 from quiver.acks import NackState, SegmentState
 from quiver.acks.inbox import DeadLetterState, encode_inbox
 from quiver.engine.fold import WHOLE_FOLDER
-from quiver.testing import MemoryDisk
 
 
 def committed(beside: Beside, store: quiver.Store, *, acked: int = 1) -> quiver.Consumer:
@@ -23,11 +23,6 @@ def committed(beside: Beside, store: quiver.Store, *, acked: int = 1) -> quiver.
     consumer.commit()
     store.maintain()
     return consumer
-
-
-def restarted(disk: MemoryDisk) -> MemoryDisk:
-    """Give what survives a power cut that loses nothing, so that what fails can be told apart."""
-    return MemoryDisk(disk.tree)
 
 
 HOSTILE = {
@@ -57,23 +52,44 @@ def test_what_cannot_be_is_refused_by_name_and_changes_nothing(
 
 
 @pytest.mark.parametrize("changes", HOSTILE.values(), ids=HOSTILE.keys())
-def test_who_is_locked_out_by_it_is_told_and_let_in_once_it_is_gone(
-    beside: Beside, changes: dict
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_who_comes_sets_it_aside_and_goes_on(
+    beside: Beside, changes: dict, *, elsewhere: bool
 ) -> None:
     store = beside.open()
     consumer = committed(beside, store)
-    beside.leave(beside.inbox(), **changes)
     consumer.poll().ack()
+    beside.leave(beside.inbox(), **changes)
     with pytest.raises(quiver.QuiverError):
         consumer.commit()
-    with pytest.raises(quiver.DamageError):
-        beside.subscribe()
-    with pytest.raises(quiver.DamageError):
-        store.subscribe("reader")
-    beside.disk.unlink(f"{FOLDER}/reader")
+    store.maintain()
+    data = beside.disk.open(f"{FOLDER}/reader").read(0, 1 << 20)
+    coming = beside.subscribe() if elsewhere else store.subscribe("reader")
     store.maintain()
     assert store.refused_inboxes == {}
-    assert take(beside.subscribe()) == [1, 2, 3]
+    kept = [stat.name for stat in beside.disk.list_dir("core_0/quarantine")]
+    copy, reason = kept
+    assert (copy.startswith("inbox-reader."), reason) == (True, f"{copy}.json")
+    assert beside.disk.open(f"core_0/quarantine/{copy}").read(0, 1 << 20) == data
+    about = beside.disk.open(f"core_0/quarantine/{reason}").read(0, 1 << 20)
+    assert json.loads(bytes(about))["path"].endswith("inbox/reader")
+    assert len(store.recovery.damage) == (not elsewhere)
+    assert take(coming) == [1, 2, 3]
+    with pytest.raises(quiver.SubscriberError):
+        consumer.commit()
+
+
+def test_one_of_a_newer_version_is_left_to_who_understands_it(beside: Beside) -> None:
+    store = beside.open()
+    committed(beside, store)
+    beside.put("reader", _with_version(bytearray(encode_inbox(beside.inbox())), 2))
+    for subscribe in (beside.subscribe, lambda: store.subscribe("reader")):
+        with pytest.raises(quiver.VersionError):
+            subscribe()
+    assert beside.disk.stat("core_0/quarantine") is None
+    store.reset("reader")
+    assert len(beside.disk.list_dir("core_0/quarantine")) == 2
+    assert take(beside.subscribe()) == [0, 1, 2, 3]
 
 
 def test_a_reset_gets_rid_of_any_inbox(beside: Beside) -> None:

@@ -6,11 +6,9 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 from beside_kit import FOLDER, Beside, take
 
 import quiver
-from quiver.acks import letterbox
 from quiver.acks.letterbox import holding
 from quiver.testing import ManualClock
 
@@ -97,23 +95,3 @@ def test_a_pause_is_told_in_an_inbox_that_has_no_more_to_tell(tmp_path: Path) ->
                 store.maintain()
                 consumer.refresh()
                 assert consumer.lags()[0].is_paused == paused
-
-
-def test_no_inbox_is_waited_for_with_the_lock_held(
-    beside: Beside, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = beside.open()
-    beside.fill(store, 1)
-    beside.subscribe()
-    held = []
-
-    def lock_within(disk, path, seconds):
-        held.append(store._core.lock._is_owned())
-        return disk.lock(path)
-
-    monkeypatch.setattr(letterbox, "lock_within", lock_within)
-    with holding(beside.disk, FOLDER, "reader"), pytest.raises(quiver.LockedError):
-        store.subscribe("reader")
-    assert held == [False, False]
-    store.subscribe("reader")
-    assert held[2:] == [False, True]

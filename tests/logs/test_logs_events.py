@@ -131,7 +131,7 @@ def test_an_orphan_that_goes_is_told(heard) -> None:
         clock.step("2h")
     store.maintain()
     assert heard.of("subscriber.orphan_removed") == [{"subscriber": "gone"}]
-    assert heard.names[-2:] == ["subscriber.orphan_removed", "subscriber.unregistered"]
+    assert heard.names[-2:] == ["subscriber.unregistered", "subscriber.orphan_removed"]
 
 
 def test_subscribers_in_other_processes_are_told_of(heard) -> None:
@@ -148,6 +148,9 @@ def test_subscribers_in_other_processes_are_told_of(heard) -> None:
         store.maintain()
     (fields,) = heard.of("subscriber.inbox_refused")
     assert (fields["subscriber"], fields["error"]) == ("far", str(store.refused_inboxes["far"]))
+    store.subscribe("far")
+    (fields,) = heard.of("subscriber.inbox_set_aside")
+    assert fields["subscriber"] == "far"
 
 
 def test_nothing_of_a_bundle_is_ever_logged(heard, tmp_path) -> None:

@@ -188,9 +188,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "a subscriber who left is not synced",
-        "quiver.engine.lifecycle",
-        "Unregister(core.registry.ids[name], core.clock.wall_ns())])\n        sync_acks(core)\n",
-        "Unregister(core.registry.ids[name], core.clock.wall_ns())])\n",
+        "quiver.engine.going",
+        "Unregister(subscriber_id, core.clock.wall_ns())])\n        sync_acks(core)\n",
+        "Unregister(subscriber_id, core.clock.wall_ns())])\n",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(

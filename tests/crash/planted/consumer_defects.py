@@ -35,6 +35,18 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         "Ack(number, *part[:2], part[2] + 1, now, inbox.lease)",
     ),
     Defect(
+        "an inbox outlives its subscriber in a power cut",
+        "quiver.acks.letterbox",
+        "        remove_name(disk, path)\n        disk.sync_dir(folder)\n",
+        "        remove_name(disk, path)\n",
+    ),
+    Defect(
+        "an inbox stays when its subscriber starts over",
+        "quiver.engine.going",
+        "        remove_inbox(core.disk, folder, name)\n",
+        "",
+    ),
+    Defect(
         "a commit of another process writes nothing",
         LEASE,
         "        check(follower)\n        _write(follower)\n",

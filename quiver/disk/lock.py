@@ -2,19 +2,24 @@
 
 ``flock`` and not ``lockf``: closing any other descriptor of the file would silently drop a
 ``lockf``. The holder's pid is in the file for the message to whoever comes second; the lock itself
-is in the kernel and goes with the process, so a stale file locks nobody out.
+is in the kernel and goes with the process, so a stale file locks nobody out. A forked child has the
+descriptor as well and would keep the lock when its parent is killed, so it lets go of it at once.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import weakref
+from typing import Final
 
 from quiver.errors import LockedError, StorageError
 
 __all__ = ["FolderLock"]
 
 _PID_BYTES_MAX = 20
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 class FolderLock:
@@ -27,11 +32,11 @@ class FolderLock:
         """
         self._descriptor = descriptor
         self._pid = os.getpid()
+        _held.add(self)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             if announced:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+                _announce(descriptor)
         except BlockingIOError as error:
             pid = _read_pid(descriptor)
             self.release()
@@ -46,7 +51,7 @@ class FolderLock:
                 f"cannot lock {place}: {error.strerror}",
                 path=place,
                 errno=error.errno or 0,
-                hint="the file system must offer flock and have room for a few bytes",
+                hint="the file system must offer flock",
             ) from error
 
     def release(self) -> None:
@@ -60,6 +65,29 @@ class FolderLock:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
+
+
+_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    """Close what a forked child inherited: the lock is its parent's, and goes with that."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _announce(descriptor: int) -> None:
+    """Write our pid to the file; on a full disk nobody's stays there, for the lock holds anyway."""
+    text = b"%d\n" % os.getpid()
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text, 0)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
 
 
 def _read_pid(descriptor: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -22,6 +23,7 @@ sys.stdin.read()
 
 
 LISTER = """
+import errno
 import os
 print([os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")
        if os.path.exists(f"/proc/self/fd/{name}")], flush=True)
@@ -124,3 +126,49 @@ def test_a_program_started_meanwhile_has_the_lock_closed(disk) -> None:
         child.kill()
         child.communicate()
         lock.release()
+
+
+PARENT = """
+import os, sys, time
+from quiver.disk import LocalDisk
+lock = LocalDisk(sys.argv[1]).lock("LOCK")
+child = os.fork()
+if child:
+    print(child, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_child_that_was_forked_keeps_no_lock_of_a_parent_that_was_killed(disk) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, disk.root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        child = int(parent.stdout.readline())
+        with pytest.raises(LockedError):
+            disk.lock("LOCK")
+        parent.kill()
+        parent.wait()
+        os.kill(child, 0)  # It is there, and waits.
+        disk.lock("LOCK").release()
+    finally:
+        parent.kill()
+        parent.communicate()  # Its end lets the child end, too.
+
+
+@pytest.mark.parametrize("before", ["", "4711\n"])
+def test_a_full_disk_keeps_nobody_from_a_lock(disk, before: str, monkeypatch) -> None:
+    with open(disk.locate("LOCK"), "w") as file:
+        file.write(before)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    lock = disk.lock("LOCK")
+    with pytest.raises(LockedError, match="by process unknown"):
+        disk.lock("LOCK")
+    lock.release()

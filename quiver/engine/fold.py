@@ -40,7 +40,7 @@ from quiver.errors import (
 from quiver.subscriber import Claim, Member, NackSnapshot
 from quiver.units import SECOND
 
-__all__ = ["WHOLE_FOLDER", "fold", "fold_at_opening", "take_in", "take_over"]
+__all__ = ["WHOLE_FOLDER", "fold", "take_in", "take_over", "try_fold"]
 
 WHOLE_FOLDER: Final = "."
 """Its key among what is refused, when it is no folder that may be read."""
@@ -79,13 +79,15 @@ def fold(core: Core) -> int:
     return total
 
 
-def fold_at_opening(core: Core) -> None:
-    """Do the same; what the disk refuses is left for a tick, for a full disk opens as well."""
+def try_fold(core: Core) -> None:
+    """Do the same; what the disk refuses is left for a tick: a full disk opens as well."""
     try:
         fold(core)
     except (CapacityError, StorageError) as error:
         core.check()
-        core.events.warning("subscriber.fold_failed", error=error)
+        core.events.begin("subscriber.fold_failed", error=error)
+    else:
+        core.events.end("subscriber.fold_failed")
 
 
 def _fold_file(core: Core, stat: Stat) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from quiver.bundle import fingerprint, resolve_bundle, without_metadata
 from quiver.engine.core import Core
 from quiver.engine.dropping import drop_open
+from quiver.engine.fold import try_fold
 from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
 from quiver.errors import CapacityError, InputError
@@ -81,7 +82,7 @@ def take(core: Core, payloads: tuple[Payload, ...]) -> Taken:
     byte_count = encoded_bytes(EncodedBundle(0, 0, payloads))
     while True:
         _wait_for_memory(core)
-        make_room(core, byte_count, finalize=finalize, drop_open=drop_open)
+        make_room(core, byte_count, fold=try_fold, finalize=finalize, drop_open=drop_open)
         with core.whole():
             # From here on nobody else comes in: the number is ours.
             was_full = core.sealed is None and core.open_segment.is_full

@@ -22,7 +22,7 @@ from quiver.engine.ages import AGES_NAME, open_ages
 from quiver.engine.budget import budget_of
 from quiver.engine.census import measure_aside
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
-from quiver.engine.fold import fold_at_opening
+from quiver.engine.fold import try_fold
 from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
@@ -88,7 +88,7 @@ def open_core(
             with core.lock:
                 _find_reserve(core)
                 _replay(core, watch)
-                fold_at_opening(core)
+                try_fold(core)
                 _open_retention(core)
         except BaseException:
             _note_findings(core)  # What was set aside is not found again.

@@ -41,17 +41,19 @@ def make_room(
     core: Core,
     incoming_bytes: int,
     *,
+    fold: Callable[[Core], object],
     finalize: Callable[[Core], object],
     drop_open: Callable[[Core], object],
 ) -> None:
     """Make sure that ``incoming_bytes`` more stay below the size cap; CapacityError if they cannot.
 
     Does nothing when the cap is far, so that an append pays a few additions only. May let go of the
-    lock in between.
+    lock in between. Before anything is dropped ``fold`` hears what others acked meanwhile.
     """
     if not core.config.retention.size_cap:
         return
     _refuse_while_reserve_is_short(core)
+    has_heard = False
     for _ in range(_ROUNDS):
         # Once in the log, and once in the segment that is written before the log is given back.
         incoming = incoming_bytes + max(_beyond_reserve(core, incoming_bytes), 0)
@@ -66,6 +68,9 @@ def make_room(
         core.log.squeeze()
         if _shorten_acks(core):
             continue
+        if drops and not has_heard:
+            has_heard = True
+            fold(core)
         found = usage(core, expired=expired_segments(core))
         actions = decide(
             found, core.config.retention, cap=cap, incoming_bytes=incoming, keep_headroom=False

@@ -13,7 +13,7 @@ from store_kit import SLOTS, bundle, numbers, on_memory
 import quiver
 from quiver.engine.dropping import drop_open
 from quiver.engine.sealed import seal, write_sealed
-from quiver.testing import MemoryDisk
+from quiver.testing import ManualClock, MemoryDisk
 
 KNOBS: dict[str, Any] = {
     "segment": {"target_size": 8000, "max_open_duration": "1000h"},
@@ -48,6 +48,30 @@ def test_nothing_is_dropped_for_a_bundle_that_would_not_fit_into_an_empty_store(
     store.finalize()
     assert numbers(store) == list(range(lost, 40))
     assert lost < 40
+
+
+def test_what_was_acked_in_another_process_is_not_dropped(tmp_path) -> None:
+    clock, taken, appended = ManualClock(), list[int](), 0
+    store = quiver.open(
+        tmp_path / "s", slots=SLOTS, config=knobs("drop_oldest"), worker=False, clock=clock
+    )
+    for _ in range(20):  # Many times what the cap has room for, and no tick in between.
+        for _ in range(20):
+            text = pa.record_batch({"n": [appended], "text": ["x" * 200]})
+            store.append({"events": text})
+            appended += 1
+        store.finalize()
+        with quiver.subscribe(tmp_path / "s", "reader", worker=False, clock=clock) as consumer:
+            while (handle := consumer.poll()) is not None:
+                with handle:
+                    taken.append(handle["events"]["n"][0].as_py())
+        if "reader" not in store._core.registry:
+            store.maintain()
+    assert taken == list(range(appended))
+    store.maintain()
+    assert store._core.registry.progress("reader").lag == 0
+    assert {name for name, _ in store.metrics() if "dropped" in name} == set()
+    store.close()
 
 
 def test_the_headroom_is_given_up_on_a_full_disk() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from quiver.disk import replace
 from quiver.engine.core import Core
-from quiver.errors import DamageError, MissingError, StorageError, VersionError
+from quiver.errors import CapacityError, DamageError, MissingError, StorageError, VersionError
 from quiver.retention import Ages, Saved, saved_from_times
 from quiver.retention.format import AGES_BYTES_MAX, decode_ages, encode_ages
 from quiver.segment import Catalog
@@ -63,12 +63,22 @@ def keep_ages(core: Core) -> None:
 
 
 def save_ages(core: Core) -> None:
-    """Make durable what the store clock says, if there is one."""
+    """Make durable what the store clock says, if there is one, and which segments there are.
+
+    A full disk keeps the file as it was: what it says less makes segments younger, never older.
+    """
     ages, clock = core.ages, core.clock
     if ages is None:
         return
+    # A store that is open for less than a tick, as who adopts one, marks its segments as well.
+    ages.note(core.next_segment_seq, clock.monotonic_ns())
     saved = ages.to_save(clock.wall_ns(), clock.monotonic_ns())
-    replace(core.disk, core.path(AGES_NAME), encode_ages(saved))
+    try:
+        replace(core.disk, core.path(AGES_NAME), encode_ages(saved))
+    except CapacityError as error:
+        core.events.begin("retention.ages_failed", error=error)
+        return
+    core.events.end("retention.ages_failed")
     ages.saved = saved
 
 

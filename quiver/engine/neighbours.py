@@ -3,7 +3,8 @@
 At each tick it looks at one of them. One that was free for a while, so that a writer who only
 starts again is not in the way of it, is adopted in a thread of its own: it takes as long as a
 recovery, and no append waits for that. Afterwards it is left alone until something in it changes:
-an inbox, which may let segments go.
+an inbox, which may let segments go. Where segments grow too old it is looked after from time to
+time, since there they do so too, and its store clock has to be told how much time has passed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _GRACE_NS: Final = 5 * SECOND
 """For so long a core must have been free."""
 _RETRY_NS: Final = 60 * SECOND
 """What failed is tried again after so long, even if nothing changed: a disk may have room again."""
+_VISITS: Final = 16
+"""How often in the time after which segments are too old: less than half of it is believed."""
+_HOUR_NS: Final = 3600 * SECOND
+_NEVER: Final = 1 << 63
 _SIGNS: Final = (
     *("wal", "segments", "acks", "acks/inbox"),
     *(f"wal/{ACTIVE_NAME}", f"acks/{LOG_NAME}"),
@@ -48,8 +53,10 @@ class Neighbours:
         self._free_since: dict[int, int] = {}
         self._left: dict[int, Signs] = {}
         """What was there when an adoption ended, or failed."""
-        self._failed: dict[int, tuple[int, str]] = {}
-        """Until when one that failed rests, and what was told of it."""
+        self._failed: dict[int, str] = {}
+        """What was told of one that failed."""
+        self._rest_until: dict[int, int] = {}
+        """When it is adopted again although nothing changed; never, if it is not in here."""
         self._thread: threading.Thread | None = None
         self._stopping = False
 
@@ -81,16 +88,15 @@ class Neighbours:
         if core.disk.stat(f"{core_folder(number)}/wal") is None:
             return False  # It is about to be made.
         now = core.clock.monotonic_ns()
-        rest_until = self._failed.get(number, (now + 1, ""))[0]
+        rest_until = self._rest_until.get(number, _NEVER)
         if self._left.get(number) == self._signs(number) and now < rest_until:
             return False
         try:
             # No VISIT for this: it would be written to at each tick.
             core.disk.lock(f"{core_folder(number)}/LOCK").release()
         except LockedError:
-            self._free_since.pop(number, None)
-            self._left.pop(number, None)
-            self._failed.pop(number, None)
+            for known in (self._free_since, self._left, self._failed, self._rest_until):
+                known.pop(number, None)
             return False
         since = self._free_since.setdefault(number, now)
         return core.budget.is_short or now - since >= _GRACE_NS
@@ -114,6 +120,7 @@ class Neighbours:
             return
         self._failed.pop(number, None)
         self._left[number] = self._signs(number)
+        self._rest_until[number] = self._next_visit(number)
         core.events.info(
             "core.adopted",
             other_core=number,
@@ -123,13 +130,23 @@ class Neighbours:
         )
         core.events.tell()
 
+    def _next_visit(self, number: int) -> int:
+        """Say when segments that are there may have grown too old."""
+        core = self._core
+        limit_ns = int(core.config.retention.max_retain_after_ingestion_hours * _HOUR_NS)
+        with contextlib.suppress(QuiverError):
+            if limit_ns and core.disk.list_dir(f"{core_folder(number)}/segments"):
+                return core.clock.monotonic_ns() + max(limit_ns // _VISITS, _RETRY_NS)
+        return _NEVER
+
     def _rest(self, number: int, error: Exception, before: Signs) -> None:
         """Leave a core alone for a while, and say once why."""
         core, why = self._core, repr(error)
-        if self._failed.get(number, (0, ""))[1] != why:
+        if self._failed.get(number) != why:
             core.events.warning("core.adopt_failed", other_core=number, error=error)
             core.events.tell()
-        self._failed[number] = core.clock.monotonic_ns() + _RETRY_NS, why
+        self._failed[number] = why
+        self._rest_until[number] = core.clock.monotonic_ns() + _RETRY_NS
         with contextlib.suppress(QuiverError):
             before = self._signs(number)  # A recovery that fails leaves its marks as well.
         self._left[number] = before

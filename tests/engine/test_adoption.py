@@ -187,6 +187,31 @@ def test_it_is_adopted_again_only_once_something_changed(
     assert segments(path, 1) == 0
 
 
+def test_what_grows_too_old_in_a_dead_core_goes(
+    opener: Opener, path: Path, clock: ManualClock
+) -> None:
+    config = {"retention": {"max_retain_after_ingestion_hours": 72}}
+    dead = opener(config, core=1)
+    dead.append(bundle(0))
+    abandon(dead)
+    neighbours_of = Neighbours(opener(config, core=0)._core)
+    hours = 0
+    while hours < 71:
+        clock.step("1h")
+        hours += 1
+        neighbours_of.look()
+        if neighbours_of._thread is not None:
+            neighbours_of._thread.join(PATIENCE)
+    assert segments(path, 1) == 1
+    while hours < 72 + 72 // 8:
+        clock.step("1h")
+        hours += 1
+        neighbours_of.look()
+        assert neighbours_of._thread is not None
+        neighbours_of._thread.join(PATIENCE)
+    assert segments(path, 1) == 0
+
+
 def test_who_is_short_of_room_does_not_wait(
     opener: Opener, path: Path, around: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

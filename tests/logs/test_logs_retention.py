@@ -107,6 +107,26 @@ def test_a_segment_that_is_too_old_is_told_and_so_are_ages_that_cannot_be_believ
         assert fields["error"]
 
 
+def test_ages_that_find_no_room_are_told_once_and_fail_no_close(heard) -> None:
+    disk, clock = MemoryDisk(), ManualClock()
+    store, honest = aged(disk, clock), disk.rename
+
+    def refuse(source: str, target: str) -> None:
+        if target.endswith("/ages"):
+            raise quiver.CapacityError("the disk is full")
+        honest(source, target)
+
+    disk.rename = refuse  # type: ignore[method-assign]
+    store.append(bundle(0))
+    for _ in range(3):
+        store.finalize()
+        store.maintain()
+        clock.step("10m")
+    store.close()
+    (fields,) = heard.of("retention.ages_failed")
+    assert "full" in fields["error"]
+
+
 def test_a_ledger_of_no_use_is_told_once_in_a_row(heard) -> None:
     disk = MemoryDisk()
     store = capped(disk, "backpressure", coordination="shared")

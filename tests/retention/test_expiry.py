@@ -215,3 +215,17 @@ def test_a_segment_that_is_of_no_use_any_more_expires_like_others(harm: str):
         filled(store, clock, hours=1, first=2)
         assert numbers(store) == [2]
         assert numbers(store, "other") == [2]
+
+
+def test_what_is_only_ever_opened_for_a_moment_grows_old_as_well():
+    clock, disk = ManualClock(), MemoryDisk()
+    for number in range(8):
+        store = opened(disk, clock)
+        store.append(bundle(number))
+        store.close()  # No tick: nothing of it was marked while it was open.
+        clock.step("20h")
+    store = opened(disk, clock)
+    store.maintain()
+    left = [info.segment_seq for info in store._core.catalog]
+    assert left == [5, 6, 7]
+    store.close()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import blake3
+
 from quiver.config import Config
 from quiver.disk import FILE_MODE, Disk, remove
 from quiver.errors import CapacityError, MissingError
@@ -17,7 +19,7 @@ from quiver.errors import CapacityError, MissingError
 __all__ = ["RESERVE_NAME", "Reserve", "reserve_bytes"]
 
 RESERVE_NAME: Final = "reserve"
-_PIECE: Final = bytes(1 << 20)
+_PIECE_BYTES: Final = 1 << 20
 _BLOCK: Final = 4096
 _ACKS_BYTES: Final = 8 * _BLOCK
 """What a segment never takes."""
@@ -29,6 +31,11 @@ def reserve_bytes(config: Config) -> int:
     """Give how much is kept: a segment of the target size, what its tables take, a few acks."""
     target = config.segment.target_size
     return -(-(target + target // 8 + 2 * _BLOCK) // _BLOCK) * _BLOCK + _ACKS_BYTES
+
+
+def _filling(offset: int, most: int) -> bytes:
+    """Give bytes that no file system can compress or has already: zeros would keep no room."""
+    return blake3.blake3(b"quiver reserve").digest(length=min(most, _PIECE_BYTES), seek=offset)
 
 
 class Reserve:
@@ -71,7 +78,7 @@ class Reserve:
             file = self._disk.open(self._path, writable=True)
         try:
             while self.is_short:
-                piece = memoryview(_PIECE)[: self.target_bytes - self.held_bytes]
+                piece = _filling(self.held_bytes, self.target_bytes - self.held_bytes)
                 file.write(self.held_bytes, piece)
                 self.held_bytes += len(piece)
             file.sync()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from typing import Any
 
 import pytest
@@ -99,3 +100,13 @@ def test_a_reserve_that_somebody_removed_is_made_again_when_there_is_room() -> N
     assert disk.stat("core_0/reserve") is not None
     store.append(bundle(100))
     store.close()
+
+
+def test_a_file_system_that_compresses_keeps_the_room_as_well() -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, **CAPPED)
+    file = disk.open("core_0/reserve")
+    data = file.read(0, file.size())
+    assert len(data) == store._core.reserve.target_bytes
+    assert len(zlib.compress(data)) >= len(data)
+    assert len({data[at : at + 4096] for at in range(0, len(data), 4096)}) == -(-len(data) // 4096)

@@ -21,6 +21,7 @@ from quiver.bundle import fingerprint
 from quiver.disk import FILE_MODE, write_new
 from quiver.engine.core import Core
 from quiver.engine.readers import OpenedSegment
+from quiver.engine.space import refuse_aside
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import SegmentLabel, write_segment
@@ -32,6 +33,9 @@ __all__ = ["FOLDER", "write"]
 FOLDER: Final = "dead_letters"
 _OUTCOMES: Final = {DEAD_REJECTED: "rejected", DEAD_ATTEMPTS: "too many attempts"}
 _REASON_MAX: Final = 1000
+_REASON_BYTES: Final = 4 << 10
+_TABLES_BYTES: Final = 12 << 10
+"""About what a small one takes beside its payloads, the reason included."""
 
 
 def write(
@@ -39,12 +43,14 @@ def write(
 ) -> DeadLetter:
     """Write the bundles of a claim and why they are given up; give the record of it.
 
-    When this returns both files survive a power cut.
+    When this returns both files survive a power cut. Raises CapacityError, before anything is
+    written, if the cap has no room for them.
     """
     bundles = [
         _encoded(core, opened, index)
         for index in range(claim.bundle_index, claim.bundle_index + claim.count)
     ]
+    refuse_aside(core, sum(bundle.payload_bytes for bundle in bundles) + _TABLES_BYTES)
     folder = core.path(FOLDER, str(claim.subscriber_id))
     _make_folder(core, folder)
     name = f"{claim.segment_seq:016x}.{claim.bundle_index}+{claim.count}.qseg"
@@ -57,13 +63,14 @@ def write(
         wal_offset=0,
     )
     config = core.config.segment
-    write_segment(core.disk, folder, bundles, label=label, config=config, name=name)
+    info = write_segment(core.disk, folder, bundles, label=label, config=config, name=name)
     now = core.clock.wall_ns()
     about = _about(core, claim, outcome, reason=reason)
     about["at"] = datetime.fromtimestamp(now / SECOND, UTC).isoformat()
     about["wal_seqs"] = [bundle.wal_seq for bundle in bundles]
     text = json.dumps(about, indent=2) + "\n"
     write_new(core.disk, posixpath.join(folder, f"{name}.json"), [text.encode()], mode=FILE_MODE)
+    core.aside_bytes += info.allocated_bytes + _REASON_BYTES  # The next tick measures them.
     return DeadLetter(claim.subscriber_id, *claim.run, now, claim.attempt, outcome)
 
 

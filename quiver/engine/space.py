@@ -27,6 +27,7 @@ __all__ = [
     "make_room",
     "raise_floor",
     "reclaim",
+    "refuse_aside",
     "sync_acks",
     "write_off_segment",
 ]
@@ -121,6 +122,22 @@ def _refuse(core: Core, needed_bytes: int, cap: int) -> None:
         f"the store is full: {max(needed_bytes - cap, 1):,} bytes above its cap of {cap:,}",
         hint="let subscribers ack and call maintain(), or raise retention.size_cap",
     )
+
+
+def refuse_aside(core: Core, byte_count: int) -> None:
+    """Raise CapacityError if so much more, set aside, would pass the cap by more than a segment.
+
+    A segment at most it may: at the cap, giving up a bundle may be what lets its segment go.
+    """
+    if not core.config.retention.size_cap:
+        return
+    needed = used_bytes(core) + byte_count
+    most = core.budget.allowed(needed - byte_count, byte_count) + core.config.segment.target_size
+    if needed > most:
+        raise CapacityError(
+            f"the store is full: with what is to be set aside it would pass {most:,} bytes",
+            hint="take away what lies in dead_letters/, or raise retention.size_cap",
+        )
 
 
 def _throttle(core: Core) -> None:

@@ -31,7 +31,7 @@ def full() -> tuple[MemoryDisk, quiver.Store]:
 
 
 @pytest.mark.parametrize("ticks", [False, True])
-def test_dead_letters_pass_the_cap_by_no_more_than_a_segment(ticks: bool) -> None:
+def test_dead_letters_pass_the_cap_by_no_more_than_a_segment(*, ticks: bool) -> None:
     disk, store = full()
     reader, config = store.subscribe("reader"), store._core.config
     most = config.retention.size_cap + config.segment.target_size

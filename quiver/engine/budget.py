@@ -1,8 +1,8 @@
 """How much of the cap this core may use right now, when several cores share one store.
 
-``Static`` divides the cap by the number of cores that have a folder, ``Shared`` takes what the
+``Static`` divides the cap by the number of cores that ever had a bundle, ``Shared`` takes what the
 others leave, by way of the ledger. Whoever needs to know how much there is asks ``allowed``; a tick
-looks what has changed.
+looks what has changed, and ``surplus`` says what others have a right to.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final, Protocol, TypeVar
 
 from quiver.config import Config
 from quiver.disk import Disk
-from quiver.engine.numbers import CORES_MAX, core_bytes, core_numbers
-from quiver.engine.reserve import reserve_bytes
+from quiver.engine.numbers import CORES_MAX, core_bytes, core_folder, core_numbers, was_used
+from quiver.engine.reserve import RESERVE_NAME, reserve_bytes
 from quiver.errors import ConfigError, QuiverError
 from quiver.events import Events
 from quiver.ledger import (
@@ -26,10 +26,12 @@ from quiver.ledger import (
     write_record,
 )
 
-__all__ = ["Budget", "Shared", "Static", "budget_of", "check_share", "leave_behind"]
+__all__ = ["Budget", "Shared", "Static", "budget_of", "check_share", "leave_behind", "sharers"]
 
 _QUANTA: Final = 4
 """Claims grow by this part of a segment."""
+_SETTLING_TICKS: Final = 8
+"""For so long it is looked what the others really hold, once one more shares the cap."""
 _Result = TypeVar("_Result")
 
 
@@ -61,13 +63,22 @@ class Budget(Protocol):
         """
         ...
 
+    def surplus(self, used_bytes: int) -> int:
+        """Give how much of what is used others have a right to and wait for, under drop_oldest."""
+        ...
+
     def close(self) -> None:
         """Leave behind what this core holds; a second call does nothing."""
         ...
 
 
 class Static:
-    """The cap, divided evenly among the cores that have a folder."""
+    """The cap, divided evenly among the cores that are open and those that ever had a bundle.
+
+    One more core makes the shares of all others smaller: once it is open they grow no further than
+    to the smaller one, and with its first bundle they have to come down to it. Until they have, it
+    gets no more than what they leave.
+    """
 
     may_drop: Final = True
     is_short: Final = False
@@ -76,17 +87,45 @@ class Static:
         """Count the cores, this one among them; ``store_id`` if it is to tell a ledger."""
         self._store_id = store_id
         self._disk, self._number, self._cap = disk, number, cap_bytes
-        self._share = cap_bytes // len(_cores(disk, number))
+        self._users: frozenset[int] = frozenset()
+        self._share = self._most = self._left = cap_bytes
+        self._settling = 0
+        if cap_bytes:
+            self._count()
+
+    def _count(self) -> None:
+        """Find the share to grow to, the most that may be kept, and what the others leave."""
+        sharing = sharers(self._disk, self._number)
+        users = frozenset({n for n in sharing if was_used(self._disk, n)} | {self._number})
+        if users != self._users:
+            self._users, self._settling = users, _SETTLING_TICKS
+        self._share, self._most = self._cap // len(sharing), self._cap // len(users)
+        self._left = self._share
+        if self._settling:
+            others = _cores(self._disk, self._number) - {self._number}
+            held = sum(core_bytes(self._disk, number) for number in others)
+            self._left = max(self._cap - held, 0)
+            if self._left >= self._share:
+                self._settling -= 1
 
     def allowed(self, used_bytes: int, incoming_bytes: int) -> int:  # noqa: ARG002
-        """Give the share of this core."""
-        return self._share
+        """Give the share of this core, what it has if that is more, or what the others leave."""
+        share = max(self._share, min(used_bytes, self._most))
+        if self._left >= self._share:
+            return share
+        # Its first bundle tells the others that it is there.
+        is_known = was_used(self._disk, self._number)
+        return min(share, self._left) if is_known else self._share
 
     def tick(self, used_bytes: int, *, spare_bytes: int = 0) -> bool:  # noqa: ARG002
-        """Count the cores again: each new one makes the share of all others smaller."""
+        """Count the cores again."""
         if self._cap:
-            self._share = self._cap // len(_cores(self._disk, self._number))
+            self._count()
         return False
+
+    def surplus(self, used_bytes: int) -> int:
+        """Give what is above the most that may be kept, if that became less just now."""
+        return max(used_bytes - self._most, 0) if self._settling else 0
 
     def close(self) -> None:
         """Say what is left here, if others share a cap: they would believe what was said before."""
@@ -112,8 +151,8 @@ class Shared:
         cap = config.retention.size_cap
         quantum = max(config.segment.target_size // _QUANTA, 1)
         self._claims = Claims(number, cap, quantum=quantum)
-        self._even = Static(disk, number, cap)
         self._cap = cap
+        self._even = cap // len(_cores(disk, number))
         self._used = 0
         self._closed = False
         self._failure: QuiverError | None = None
@@ -138,14 +177,17 @@ class Shared:
             claimed = self._do(self._claims.grow(used_bytes, incoming_bytes))
         if claimed is not None:
             return claimed
-        even = self._even.allowed(used_bytes, incoming_bytes)
-        return max(self._claims.claimed, min(used_bytes, self._cap), min(even, self._left))
+        return max(self._claims.claimed, min(used_bytes, self._cap), min(self._even, self._left))
 
     def tick(self, used_bytes: int, *, spare_bytes: int = 0) -> bool:
         """Give back what is not used, and hear what the others want."""
         self._used = used_bytes
-        self._even.tick(used_bytes)
+        self._even = self._cap // len(_cores(self._disk, self._number))
         return bool(self._do(self._claims.tend(used_bytes, spare_bytes)))
+
+    def surplus(self, used_bytes: int) -> int:
+        """Give what is above an even part while somebody below that was refused for a while."""
+        return min(self._claims.starved_of(self._even), max(used_bytes - self._even, 0))
 
     def close(self) -> None:
         """Leave behind how much is held."""
@@ -172,7 +214,7 @@ class Shared:
 
     def _left_on_disk(self) -> int:
         with suppress(QuiverError):
-            self._even.tick(self._used)
+            self._even = self._cap // len(_cores(self._disk, self._number))
             others = _cores(self._disk, self._number) - {self._number}
             return self._cap - sum(core_bytes(self._disk, number) for number in others)
         return 0
@@ -204,6 +246,21 @@ def _cores(disk: Disk, number: int) -> set[int]:
     return {*core_numbers(disk), number}
 
 
+def sharers(disk: Disk, number: int | None = None) -> frozenset[int]:
+    """List the cores that a cap is divided by: this one, and all that are open or had a bundle.
+
+    What tells that a core is open with a cap is its reserve, which is there until it is adopted.
+    One that was made once, by mistake perhaps, and got nothing makes no share smaller for ever.
+    """
+    found = {n for n in core_numbers(disk) if n != number and _takes_part(disk, n)}
+    return frozenset(found if number is None else {*found, number})
+
+
+def _takes_part(disk: Disk, number: int) -> bool:
+    has_reserve = disk.stat(f"{core_folder(number)}/{RESERVE_NAME}") is not None
+    return has_reserve or was_used(disk, number)
+
+
 def budget_of(
     disk: Disk, number: int, config: Config, *, store_id: str, events: Events | None = None
 ) -> Budget:
@@ -220,7 +277,7 @@ def check_share(disk: Disk, number: int, config: Config) -> None:
     Static parts must each be as large as a cap must be; where it is shared one core must be able to
     work while all others have nothing but their reserves.
     """
-    cap, count = config.retention.size_cap, len(_cores(disk, number))
+    cap, count = config.retention.size_cap, len(sharers(disk, number))
     least = config.size_cap_min
     if config.retention.coordination == "static":
         needed = least * count
@@ -232,5 +289,5 @@ def check_share(disk: Disk, number: int, config: Config) -> None:
         raise ConfigError(
             f"retention.size_cap ({cap}) {text}",
             hint=f"raise it to {needed}, lower wal.max_size or segment.target_size, or open fewer "
-            "cores: each that has a folder counts",
+            "cores: each that is open or ever had a bundle counts",
         )

@@ -16,7 +16,7 @@ from quiver.engine.fold import fold
 from quiver.engine.orphans import remove_orphans
 from quiver.engine.outcomes import checkpoint
 from quiver.engine.sealed import finalize, seal, wait_for_writer
-from quiver.engine.space import keep_house, reclaim, sync_acks
+from quiver.engine.space import give_way, keep_house, reclaim, sync_acks
 from quiver.errors import ClosedError, QuiverError
 
 __all__ = ["finalize_if_due", "let_go", "seal_if_due", "shut", "tick"]
@@ -53,7 +53,7 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
         nonlocal deleted
         measure_aside(core)
         wanted = _look_around(core)
-        deleted = keep_house(core, wanted=wanted)
+        deleted = keep_house(core, wanted=wanted) + give_way(core)
         if wanted and deleted:
             _look_around(core)  # Whoever wants the room has it now, and not at our next tick.
 

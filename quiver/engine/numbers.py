@@ -6,8 +6,10 @@ import re
 from typing import Final
 
 from quiver.disk import Disk, folder_bytes
+from quiver.wal import ACTIVE_NAME
+from quiver.wal.format import HEADER_BYTES
 
-__all__ = ["CORES_MAX", "core_bytes", "core_folder", "core_numbers"]
+__all__ = ["CORES_MAX", "core_bytes", "core_folder", "core_numbers", "was_used"]
 
 CORES_MAX: Final = 1024
 """How many cores a store may have."""
@@ -29,3 +31,12 @@ def core_numbers(disk: Disk) -> list[int]:
 def core_bytes(disk: Disk, number: int) -> int:
     """Count what the files of a core take on the disk; what goes meanwhile counts as gone."""
     return folder_bytes(disk, core_folder(number))
+
+
+def was_used(disk: Disk, number: int) -> bool:
+    """Whether a core ever had a bundle, as far as its folder tells at a glance."""
+    folder = core_folder(number)
+    log, segments = disk.stat(f"{folder}/wal/{ACTIVE_NAME}"), f"{folder}/segments"
+    if log is not None and log.size > HEADER_BYTES:
+        return True
+    return disk.stat(segments) is not None and bool(disk.list_dir(segments))

@@ -23,6 +23,7 @@ from quiver.wal import Apart
 
 __all__ = [
     "delete_segments",
+    "give_way",
     "keep_house",
     "make_room",
     "raise_floor",
@@ -194,6 +195,28 @@ def keep_house(core: Core, *, wanted: bool = False) -> int:
     safe = [action for action in actions if isinstance(action, (Expire, Evict))]
     reason = "size" if wanted else "steady"
     carry_out(core, safe, finalize=_nothing, drop_open=_nothing, reason=reason)
+    return before - len(core.catalog)
+
+
+def give_way(core: Core) -> int:
+    """Drop the oldest of what others have a right to, under ``drop_oldest``; give how many.
+
+    What is in no segment yet is left alone.
+    """
+    retention = core.config.retention
+    if not retention.size_cap or retention.size_cap_policy != "drop_oldest":
+        return 0
+    surplus = core.budget.surplus(used_bytes(core))
+    if surplus <= 0:
+        return 0
+    found = usage(core)
+    cap = max(found.total_bytes - surplus, 1)
+    actions = decide(found, retention, cap=cap, keep_headroom=False)
+    before = len(core.catalog)
+    _delete_finished(core, [a.segment_seq for a in actions if isinstance(a, Evict)], "size")
+    for action in actions:
+        if isinstance(action, Drop):
+            _drop(core, action.segment_seq, DROPPED_SIZE)
     return before - len(core.catalog)
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from quiver.disk import folder_bytes
-from quiver.engine.core import Core, core_numbers
+from quiver.engine.budget import sharers
+from quiver.engine.core import Core
 from quiver.engine.dead_letters import FOLDER as DEAD_LETTERS
 from quiver.engine.lifecycle import Lag, lag_of
 
@@ -93,7 +94,7 @@ def stats_of(core: Core) -> CoreStats:
     open. Folders with few files in them are listed, without the lock.
     """
     aside = {name: folder_bytes(core.disk, core.path(name)) for name in _ASIDE}
-    cap, count = core.config.retention.size_cap, len(core_numbers(core.disk))
+    cap, count = core.config.retention.size_cap, len(sharers(core.disk, core.number))
     subscribers = []
     with core.lock:
         names = core.registry.names()

@@ -56,11 +56,23 @@ class Claims:
         self._others_spare = 0
         self._free = cap
         self._turns: dict[int, tuple[int, int]] = {}
+        self._wants: dict[int, tuple[int, int, int]] = {}
+        """Who is refused: for how many ticks, what it wants, and what it takes of the cap."""
 
     @property
     def may_drop(self) -> bool:
         """Whether nobody else has anything processed to give up, as far as asking tells."""
         return self._asked_ticks >= _PATIENCE_TICKS or self._others_spare == 0
+
+    def starved_of(self, even: int) -> int:
+        """Give what others want for a while who have less than ``even``, and cannot get.
+
+        0 as long as anybody has something processed to give up.
+        """
+        if self._others_spare or self._record.spare:
+            return 0
+        waiting = [w for w in self._wants.values() if w[0] > _PATIENCE_TICKS and w[2] < even]
+        return sum(min(wanted, even - charge) for _, wanted, charge in waiting)
 
     @property
     def is_short(self) -> bool:
@@ -149,13 +161,17 @@ class Claims:
 
     def _hear(self, view: View) -> bool:
         """Whether somebody wants something, who is still there to say so again and again."""
-        is_asked, self._others_spare, turns = False, 0, {}
+        is_asked, self._others_spare, turns = False, 0, dict[int, tuple[int, int]]()
+        wants: dict[int, tuple[int, int, int]] = {}
         for number, record in view.records.items():
             if number == self.core:
                 continue
             turn, age = self._turns.get(number, (-1, 0))
             turns[number] = record.turn, 0 if record.turn != turn else age + 1
             self._others_spare += record.spare
-            is_asked = is_asked or (record.wanted > 0 and turns[number][1] < _STALE_TICKS)
-        self._turns = turns
+            if record.wanted > 0 and turns[number][1] < _STALE_TICKS:
+                is_asked = True
+                ticks = self._wants.get(number, (0, 0, 0))[0] + 1
+                wants[number] = ticks, record.wanted, record.charge
+        self._turns, self._wants = turns, wants
         return is_asked

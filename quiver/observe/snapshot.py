@@ -14,6 +14,7 @@ from typing import Self
 
 from quiver.clock import Clock, SystemClock
 from quiver.disk import Disk, LocalDisk, Stat, folder_bytes
+from quiver.engine.budget import sharers
 from quiver.engine.core import core_folder, core_numbers, covered_place
 from quiver.engine.dead_letters import FOLDER as DEAD_LETTERS
 from quiver.engine.reserve import RESERVE_NAME
@@ -90,7 +91,7 @@ class Observer:
         found = []
         for number in numbers if self._core is None else {self._core}.intersection(numbers):
             core = self._cores.setdefault(number, _Core(self._disk, number, self._clock))
-            cap = None if self._cap is None else self._cap // len(numbers)
+            cap = None if self._cap is None else self._cap // len(sharers(self._disk, number))
             found.append(core.look(store_id, cap, passed_over))
         for gone in self._cores.keys() - set(numbers):
             del self._cores[gone]

@@ -195,6 +195,7 @@ def test_a_share_that_is_too_small_is_refused(
 
 def test_with_too_many_folders_for_the_cap_none_is_opened(opener: Opener) -> None:
     for store in [opener(), opener(), opener()]:
+        store.append(bundle(0))
         store.close()
     with pytest.raises(quiver.ConfigError, match="divided by 3 cores"):
         opener(capped(2.5))

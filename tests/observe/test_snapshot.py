@@ -73,7 +73,9 @@ def test_ages_are_by_the_clock_of_who_looks(beside) -> None:
 
 
 def test_the_cap_is_told_by_who_looks_and_shared_by_the_cores(beside) -> None:
-    with beside.open(), quiver.open("memory", disk=beside.disk, core=3, worker=False):
+    with beside.open() as one, quiver.open("memory", disk=beside.disk, core=3, worker=False) as two:
+        for store in (one, two):
+            store.append(bundle(0))
         assert [core.cap_bytes for core in observer(beside).look().cores] == [None, None]
         found = observer(beside, size_cap=1001).look()
         assert [(core.core, core.cap_bytes) for core in found.cores] == [(0, 500), (3, 500)]

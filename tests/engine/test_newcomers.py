@@ -1,0 +1,129 @@
+"""One more writer comes to a store that is full: the cap stays what it is, and it gets its part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import quiver
+from quiver.engine.adoption import adopt_core
+from quiver.engine.budget import Static
+from quiver.engine.reserve import reserve_bytes
+from quiver.testing import ManualClock, MemoryDisk
+
+KIB = 1 << 10
+CAP = 2048 * KIB
+SEGMENT = 64 * KIB
+
+
+def config(**retention: Any) -> quiver.Config:
+    return quiver.Config.of(
+        {
+            "segment": {"target_size": SEGMENT, "max_open_duration": "1000h"},
+            "limits": {"entry_bytes": SEGMENT},
+            "wal": {"max_size": 2 * SEGMENT, "rotate_size": SEGMENT, "reclaim_size": 4 * KIB},
+            "retention": {"size_cap": CAP, **retention},
+        }
+    )
+
+
+def opened(disk: MemoryDisk, **retention: Any) -> quiver.Store:
+    return quiver.open(
+        "memory",
+        slots=["events"],
+        disk=disk,
+        clock=ManualClock(),
+        worker=False,
+        config=config(**retention),
+    )
+
+
+def fill(store: quiver.Store, *, most: int = 400) -> int:
+    """Append until the store refuses, at most so often; give how many it took."""
+    for number in range(most):
+        try:
+            store.append({"events": pa.record_batch({"text": ["x" * 8 * KIB]})})
+        except quiver.CapacityError:
+            return number
+    return most
+
+
+def dropped(store: quiver.Store) -> int:
+    return store.metrics().get(("quiver.segment.dropped_bundles", "size"), 0)
+
+
+def test_the_cap_holds_while_more_writers_come_to_a_full_store() -> None:
+    disk, room = MemoryDisk(), reserve_bytes(config())
+    stores = [opened(disk)]
+    stores[0].subscribe("reader")
+    assert 100 < fill(stores[0]) < 400
+    for count in (2, 3):
+        stores.append(opened(disk))
+        for _ in range(12):
+            for store in stores:
+                fill(store)
+                store.maintain()
+            assert disk.used() <= CAP + count * room
+    for store in stores:
+        while (handle := store.subscribe("reader").poll()) is not None:
+            handle.ack()
+    for _ in range(12):
+        for store in stores:
+            store.maintain()
+    assert [fill(store) > 50 for store in stores] == [True] * 3  # Each has its part now.
+    assert disk.used() <= CAP + 3 * room
+
+
+def test_who_only_opens_and_closes_takes_no_part_for_ever() -> None:
+    disk, clock = MemoryDisk(), ManualClock()
+    store = opened(disk)
+    budget = store._core.budget
+    assert isinstance(budget, Static)
+    opened(disk).close()
+    store.maintain()
+    assert budget.allowed(0, 1) == CAP // 2  # It may be about to begin.
+    adopt_core(disk, 1, config=config(), clock=clock)
+    store.maintain()
+    assert budget.allowed(0, 1) == CAP
+
+
+def test_opening_one_more_core_drops_nothing() -> None:
+    disk = MemoryDisk()
+    store = opened(disk, size_cap_policy="drop_oldest")
+    store.subscribe("reader")
+    while not dropped(store):
+        fill(store, most=10)
+    lag, lost = store.lag("reader").bundle_count, dropped(store)
+    other = opened(disk, size_cap_policy="drop_oldest")
+    for _ in range(12):
+        store.maintain()
+        other.maintain()
+    assert (store.lag("reader").bundle_count, dropped(store)) == (lag, lost)
+    assert fill(store, most=20) == 20
+    assert store.lag("reader").byte_count > CAP * 3 // 4  # It goes on with what it has.
+    assert fill(other, most=1) == 1
+    for _ in range(12):
+        store.maintain()
+    assert CAP // 4 < store.lag("reader").byte_count < CAP // 2
+
+
+@pytest.mark.parametrize("coordination", ["static", "shared"])
+def test_under_drop_oldest_who_rests_makes_way_for_who_comes(coordination: str) -> None:
+    disk = MemoryDisk()
+    retention = {"size_cap_policy": "drop_oldest", "coordination": coordination}
+    resting = opened(disk, **retention)
+    resting.subscribe("reader")
+    while not dropped(resting):
+        fill(resting, most=10)
+    coming, taken = opened(disk, **retention), 0
+    for _ in range(60):
+        taken += fill(coming, most=10)
+        for store in (resting, coming):
+            store.maintain()
+        assert disk.used() <= CAP + 2 * reserve_bytes(config())
+    assert taken > 300
+    kept = resting.lag("reader").byte_count
+    assert kept > CAP // 4  # It keeps what is its own part.
+    assert resting._core.registry.progress("reader").high_water_mark is not None

@@ -87,7 +87,10 @@ class Static:
         """Count the cores, this one among them; ``store_id`` if it is to tell a ledger."""
         self._store_id = store_id
         self._disk, self._number, self._cap = disk, number, cap_bytes
+        self._sharing: frozenset[int] = frozenset()
         self._users: frozenset[int] = frozenset()
+        self._kept: int | None = None
+        """What was used when the last of the others was opened; looked up when next asked."""
         self._share = self._most = self._left = cap_bytes
         self._settling = 0
         if cap_bytes:
@@ -97,6 +100,8 @@ class Static:
         """Find the share to grow to, the most that may be kept, and what the others leave."""
         sharing = sharers(self._disk, self._number)
         users = frozenset({n for n in sharing if was_used(self._disk, n)} | {self._number})
+        if sharing != self._sharing:
+            self._sharing, self._kept = sharing, None
         if users != self._users:
             self._users, self._settling = users, _SETTLING_TICKS
         self._share, self._most = self._cap // len(sharing), self._cap // len(users)
@@ -109,8 +114,10 @@ class Static:
                 self._settling -= 1
 
     def allowed(self, used_bytes: int, incoming_bytes: int) -> int:  # noqa: ARG002
-        """Give the share of this core, what it has if that is more, or what the others leave."""
-        share = max(self._share, min(used_bytes, self._most))
+        """Give the share of this core, what it had if that was more, or what the others leave."""
+        if self._kept is None:
+            self._kept = used_bytes
+        share = max(self._share, min(self._kept, self._most))
         if self._left >= self._share:
             return share
         # Its first bundle tells the others that it is there.

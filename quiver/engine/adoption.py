@@ -68,7 +68,7 @@ def adopt_core(
             clock=clock,
             watch=watch,
         )
-        with core.lock:
+        with core.events.telling(), core.lock:
             before = {info.segment_seq for info in core.catalog}
             maintenance.shut(core)
             gone = before - {info.segment_seq for info in core.catalog}

@@ -107,9 +107,10 @@ class Static:
         self._share, self._most = self._cap // len(sharing), self._cap // len(users)
         self._left = self._share
         if self._settling:
-            others = _cores(self._disk, self._number) - {self._number}
-            held = sum(core_bytes(self._disk, number) for number in others)
-            self._left = max(self._cap - held, 0)
+            with suppress(QuiverError):  # Of what cannot be looked at nobody knows.
+                others = _cores(self._disk, self._number) - {self._number}
+                held = sum(core_bytes(self._disk, number) for number in others)
+                self._left = max(self._cap - held, 0)
             if self._left >= self._share:
                 self._settling -= 1
 

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from quiver.disk import Disk, folder_bytes
+from quiver.errors import QuiverError
 from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import HEADER_BYTES
 
@@ -39,4 +40,7 @@ def was_used(disk: Disk, number: int) -> bool:
     log, segments = disk.stat(f"{folder}/wal/{ACTIVE_NAME}"), f"{folder}/segments"
     if log is not None and log.size > HEADER_BYTES:
         return True
-    return disk.stat(segments) is not None and bool(disk.list_dir(segments))
+    try:
+        return disk.stat(segments) is not None and bool(disk.list_dir(segments))
+    except QuiverError:  # Something else is in its place, perhaps of somebody else.
+        return True

@@ -212,6 +212,24 @@ def test_what_grows_too_old_in_a_dead_core_goes(
     assert segments(path, 1) == 0
 
 
+def test_what_an_adoption_finds_and_does_is_logged(
+    opener: Opener, path: Path, around: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="quiver")
+    store = opener(core=1)
+    store.append(bundle(0))
+    store.append(bundle(1))
+    abandon(store)
+    log = path / "core_1" / "wal" / "quiver.wal"
+    data = bytearray(log.read_bytes())
+    data[60] ^= 1
+    log.write_bytes(data)
+    around.look()
+    around.look(after=6)
+    told = {(r.message, r.core) for r in caplog.records}  # type: ignore[attr-defined]
+    assert {("recovery.damage", 1), ("segment.finalized", 1), ("core.adopted", 0)} <= told
+
+
 def test_who_is_short_of_room_does_not_wait(
     opener: Opener, path: Path, around: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -127,3 +128,14 @@ def test_under_drop_oldest_who_rests_makes_way_for_who_comes(coordination: str) 
     kept = resting.lag("reader").byte_count
     assert kept > CAP // 4  # It keeps what is its own part.
     assert resting._core.registry.progress("reader").high_water_mark is not None
+
+
+@pytest.mark.parametrize("name", ["segments", "wal", "reserve"])
+def test_something_odd_in_another_core_keeps_nobody_from_work(tmp_path: Path, name: str) -> None:
+    other = tmp_path / "store" / "core_1"
+    with quiver.open(tmp_path / "store", slots=["events"], config=config(), worker=False) as store:
+        other.mkdir()
+        (other / name).symlink_to(tmp_path)
+        for _ in range(3):
+            store.maintain()
+        assert fill(store, most=3) == 3

@@ -15,11 +15,13 @@ from quiver.config import Config
 from quiver.disk import Disk
 from quiver.engine import maintenance
 from quiver.engine.budget import leave_behind
+from quiver.engine.census import usage
 from quiver.engine.core import RecoveryReport
 from quiver.engine.cores import visiting
 from quiver.engine.migration import settle
 from quiver.engine.numbers import core_numbers
 from quiver.engine.recovery import Watch, open_core
+from quiver.engine.space import drop_surplus
 from quiver.errors import LockedError, QuiverError
 from quiver.manifest import StoreManifest
 
@@ -51,11 +53,19 @@ def adopt_all(disk: Disk, *, config: Config, clock: Clock) -> tuple[Adopted, ...
 
 
 def adopt_core(
-    disk: Disk, number: int, *, config: Config, clock: Clock, watch: Watch | None = None
+    disk: Disk,
+    number: int,
+    *,
+    config: Config,
+    clock: Clock,
+    watch: Watch | None = None,
+    give_bytes: int = 0,
+    keep_bytes: int = 0,
 ) -> Adopted:
     """Adopt one core. Raises LockedError if somebody writes or tends it.
 
-    The cap is that of its next writer: nothing is dropped here, but no headroom is kept either.
+    The cap is that of its next writer: no headroom is kept, but nothing is dropped here either, or,
+    under ``drop_oldest``, no more than ``give_bytes`` of what is above ``keep_bytes``.
     """
     kept = replace(config.retention, size_cap=0, steady_state_headroom=0)
     with visiting(disk, number) as held:
@@ -70,6 +80,8 @@ def adopt_core(
         )
         with core.events.telling(), core.lock:
             before = {info.segment_seq for info in core.catalog}
+            if give_bytes:
+                drop_surplus(core, min(give_bytes, usage(core).total_bytes - keep_bytes))
             maintenance.shut(core)
             gone = before - {info.segment_seq for info in core.catalog}
         with suppress(QuiverError):  # It is a hint, and may be of a newer version.

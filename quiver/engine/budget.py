@@ -67,6 +67,16 @@ class Budget(Protocol):
         """Give how much of what is used others have a right to and wait for, under drop_oldest."""
         ...
 
+    @property
+    def even(self) -> int:
+        """An even part of the cap."""
+        ...
+
+    @property
+    def lacking(self) -> int:
+        """Bytes below its even part that this core waits for in vain, for a while."""
+        ...
+
     def close(self) -> None:
         """Leave behind what this core holds; a second call does nothing."""
         ...
@@ -92,7 +102,7 @@ class Static:
         self._kept: int | None = None
         """What was used when the last of the others was opened; looked up when next asked."""
         self._share = self._most = self._left = cap_bytes
-        self._settling = 0
+        self._settling = self._crowded_ticks = 0
         if cap_bytes:
             self._count()
 
@@ -111,8 +121,9 @@ class Static:
                 others = _cores(self._disk, self._number) - {self._number}
                 held = sum(core_bytes(self._disk, number) for number in others)
                 self._left = max(self._cap - held, 0)
-            if self._left >= self._share:
-                self._settling -= 1
+        is_crowded = self._left < self._share
+        self._settling = max(self._settling - (not is_crowded), 0)
+        self._crowded_ticks = self._crowded_ticks + 1 if is_crowded else 0
 
     def allowed(self, used_bytes: int, incoming_bytes: int) -> int:  # noqa: ARG002
         """Give the share of this core, what it had if that was more, or what the others leave."""
@@ -134,6 +145,16 @@ class Static:
     def surplus(self, used_bytes: int) -> int:
         """Give what is above the most that may be kept, if that became less just now."""
         return max(used_bytes - self._most, 0) if self._settling else 0
+
+    @property
+    def even(self) -> int:
+        """The share of this core."""
+        return self._share
+
+    @property
+    def lacking(self) -> int:
+        """What others did not leave of it, who had time to come down to theirs."""
+        return self._share - self._left if self._crowded_ticks > _SETTLING_TICKS else 0
 
     def close(self) -> None:
         """Say what is left here, if others share a cap: they would believe what was said before."""
@@ -192,6 +213,16 @@ class Shared:
         self._used = used_bytes
         self._even = self._cap // len(_cores(self._disk, self._number))
         return bool(self._do(self._claims.tend(used_bytes, spare_bytes)))
+
+    @property
+    def even(self) -> int:
+        """The cap by the number of folders."""
+        return self._even
+
+    @property
+    def lacking(self) -> int:
+        """What was refused for a while, below an even part."""
+        return 0 if self._failure is not None else self._claims.lacking(self._even)
 
     def surplus(self, used_bytes: int) -> int:
         """Give what is above an even part while somebody below that was refused for a while."""

@@ -16,7 +16,7 @@ from typing import Final
 from quiver.acks.opening import LOG_NAME
 from quiver.engine.adoption import adopt_core
 from quiver.engine.core import Core
-from quiver.engine.numbers import core_folder, core_numbers
+from quiver.engine.numbers import core_bytes, core_folder, core_numbers
 from quiver.errors import LockedError, QuiverError
 from quiver.units import SECOND
 from quiver.wal import ACTIVE_NAME
@@ -90,7 +90,9 @@ class Neighbours:
         now = core.clock.monotonic_ns()
         rest_until = self._rest_until.get(number, _NEVER)
         if self._left.get(number) == self._signs(number) and now < rest_until:
-            return False
+            budget = core.budget
+            if not self._lacking() or core_bytes(core.disk, number) <= budget.even:
+                return False
         try:
             # No VISIT for this: it would be written to at each tick.
             core.disk.lock(f"{core_folder(number)}/LOCK").release()
@@ -111,7 +113,13 @@ class Neighbours:
         core = self._core
         try:
             adopted = adopt_core(
-                core.disk, number, config=core.config, clock=core.clock, watch=self._check
+                core.disk,
+                number,
+                config=core.config,
+                clock=core.clock,
+                watch=self._check,
+                give_bytes=self._lacking(),
+                keep_bytes=core.budget.even,
             )
         except (LockedError, _StoppedError):
             return
@@ -129,6 +137,11 @@ class Neighbours:
             deleted_segment_count=adopted.deleted_segments,
         )
         core.events.tell()
+
+    def _lacking(self) -> int:
+        """Say how much the dead are to make room for, of what they have above an even part."""
+        drops = self._core.config.retention.size_cap_policy == "drop_oldest"
+        return self._core.budget.lacking if drops else 0
 
     def _next_visit(self, number: int) -> int:
         """Say when segments that are there may have grown too old."""

@@ -23,6 +23,7 @@ from quiver.wal import Apart
 
 __all__ = [
     "delete_segments",
+    "drop_surplus",
     "give_way",
     "keep_house",
     "make_room",
@@ -206,12 +207,16 @@ def give_way(core: Core) -> int:
     retention = core.config.retention
     if not retention.size_cap or retention.size_cap_policy != "drop_oldest":
         return 0
-    surplus = core.budget.surplus(used_bytes(core))
+    return drop_surplus(core, core.budget.surplus(used_bytes(core)))
+
+
+def drop_surplus(core: Core, surplus: int) -> int:
+    """Do that with so many bytes, or a little more."""
     if surplus <= 0:
         return 0
     found = usage(core)
     cap = max(found.total_bytes - surplus, 1)
-    actions = decide(found, retention, cap=cap, keep_headroom=False)
+    actions = decide(found, core.config.retention, cap=cap, keep_headroom=False)
     before = len(core.catalog)
     _delete_finished(core, [a.segment_seq for a in actions if isinstance(a, Evict)], "size")
     for action in actions:

@@ -74,6 +74,12 @@ class Claims:
         waiting = [w for w in self._wants.values() if w[0] > _PATIENCE_TICKS and w[2] < even]
         return sum(min(wanted, even - charge) for _, wanted, charge in waiting)
 
+    def lacking(self, even: int) -> int:
+        """Give what this core wants itself, for a while and in vain, below its even part."""
+        if self._asked_ticks <= _PATIENCE_TICKS or self._others_spare:
+            return 0
+        return min(self._record.wanted, max(even - self.claimed, 0))
+
     @property
     def is_short(self) -> bool:
         """Whether something was refused before the last tick."""

@@ -7,10 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from store_kit import abandon
 
 import quiver
 from quiver.engine.adoption import adopt_core
 from quiver.engine.budget import Static
+from quiver.engine.maintenance import let_go
+from quiver.engine.neighbours import Neighbours
 from quiver.engine.reserve import reserve_bytes
 from quiver.testing import ManualClock, MemoryDisk
 
@@ -128,6 +131,32 @@ def test_under_drop_oldest_who_rests_makes_way_for_who_comes(coordination: str) 
     kept = resting.lag("reader").byte_count
     assert kept > CAP // 4  # It keeps what is its own part.
     assert resting._core.registry.progress("reader").high_water_mark is not None
+
+
+@pytest.mark.parametrize("coordination, most", [("static", 0.6), ("shared", 0.85)])
+def test_under_drop_oldest_the_dead_make_way_as_well(coordination: str, most: float) -> None:
+    disk = MemoryDisk()
+    retention = {"size_cap_policy": "drop_oldest", "coordination": coordination}
+    dead = opened(disk, **retention)
+    dead.subscribe("reader")
+    while not dropped(dead):
+        fill(dead, most=10)
+    coming, taken = opened(disk, **retention), 0
+    let_go(dead._core)
+    abandon(dead)
+    neighbours = Neighbours(coming._core)
+    for _ in range(80):
+        taken += fill(coming, most=10)
+        coming.maintain()
+        neighbours.look()
+        if neighbours._thread is not None:
+            neighbours._thread.join(60)
+        coming._core.clock.step("250ms")  # type: ignore[attr-defined]
+        assert disk.used() <= CAP + 2 * reserve_bytes(config())
+    assert taken > 300
+    back = opened(disk, **retention)
+    assert back.info().core == 0
+    assert CAP // 4 < back.lag("reader").byte_count < most * CAP
 
 
 @pytest.mark.parametrize("name", ["segments", "wal", "reserve"])

@@ -82,12 +82,14 @@ class Life:
             self._step()
         self._heal()
         self.clock.step("2h")  # A clock that was set back lets what was nacked wait for so long.
-        for _ in range(3):
+        for _ in range(20):  # Each time some are nacked, and come again.
             self._maintain()
             self._opened.finalize()
             for name in self.acked:
                 self._take(name, 1_000_000)
             self.clock.step("1m")
+            if not any(lag.bundle_count for lag in self._opened.lags()):
+                break
         self._maintain()
 
     @property

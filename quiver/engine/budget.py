@@ -113,17 +113,25 @@ class Static:
         if sharing != self._sharing:
             self._sharing, self._kept = sharing, None
         if users != self._users:
-            self._users, self._settling = users, _SETTLING_TICKS
+            self._users, self._settling, self._crowded_ticks = users, _SETTLING_TICKS, 0
         self._share, self._most = self._cap // len(sharing), self._cap // len(users)
-        self._left = self._share
-        if self._settling:
-            with suppress(QuiverError):  # Of what cannot be looked at nobody knows.
-                others = _cores(self._disk, self._number) - {self._number}
-                held = sum(core_bytes(self._disk, number) for number in others)
-                self._left = max(self._cap - held, 0)
+        if not self._settling:
+            self._left = self._share
+            return
+        # Those who do not come down soon may have much to be counted.
+        if self._crowded_ticks <= _SETTLING_TICKS or not self._crowded_ticks % _SETTLING_TICKS:
+            self._left = self._measure()
         is_crowded = self._left < self._share
-        self._settling = max(self._settling - (not is_crowded), 0)
+        self._settling -= not is_crowded
         self._crowded_ticks = self._crowded_ticks + 1 if is_crowded else 0
+
+    def _measure(self) -> int:
+        """Find out what the others leave of the cap on the disk."""
+        with suppress(QuiverError):
+            others = _cores(self._disk, self._number) - {self._number}
+            held = sum(core_bytes(self._disk, number) for number in others)
+            return max(self._cap - held, 0)
+        return self._share  # Of what cannot be looked at nobody knows.
 
     def allowed(self, used_bytes: int, incoming_bytes: int) -> int:  # noqa: ARG002
         """Give the share of this core, what it had if that was more, or what the others leave."""
@@ -226,6 +234,8 @@ class Shared:
 
     def surplus(self, used_bytes: int) -> int:
         """Give what is above an even part while somebody below that was refused for a while."""
+        if self._failure is not None:
+            return 0
         return min(self._claims.starved_of(self._even), max(used_bytes - self._even, 0))
 
     def close(self) -> None:

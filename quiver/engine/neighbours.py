@@ -57,6 +57,8 @@ class Neighbours:
         """What was told of one that failed."""
         self._rest_until: dict[int, int] = {}
         """When it is adopted again although nothing changed; never, if it is not in here."""
+        self._spent_until: dict[int, int] = {}
+        """Until when one that could make no room is not asked again."""
         self._thread: threading.Thread | None = None
         self._stopping = False
 
@@ -91,7 +93,10 @@ class Neighbours:
         rest_until = self._rest_until.get(number, _NEVER)
         if self._left.get(number) == self._signs(number) and now < rest_until:
             budget = core.budget
-            if not self._lacking() or core_bytes(core.disk, number) <= budget.even:
+            is_spent = now < self._spent_until.get(number, now)
+            if is_spent or not self._lacking():
+                return False
+            if core_bytes(core.disk, number) <= budget.even:
                 return False
         try:
             # No VISIT for this: it would be written to at each tick.
@@ -110,7 +115,7 @@ class Neighbours:
         return tuple((name, s.size, s.modified_ns) for name, s in found if s is not None)
 
     def _adopt(self, number: int, before: Signs) -> None:
-        core = self._core
+        core, lacking = self._core, self._lacking()
         try:
             adopted = adopt_core(
                 core.disk,
@@ -118,7 +123,7 @@ class Neighbours:
                 config=core.config,
                 clock=core.clock,
                 watch=self._check,
-                give_bytes=self._lacking(),
+                give_bytes=lacking,
                 keep_bytes=core.budget.even,
             )
         except (LockedError, _StoppedError):
@@ -129,6 +134,8 @@ class Neighbours:
         self._failed.pop(number, None)
         self._left[number] = self._signs(number)
         self._rest_until[number] = self._next_visit(number)
+        if lacking and not adopted.deleted_segments:
+            self._spent_until[number] = core.clock.monotonic_ns() + _RETRY_NS
         core.events.info(
             "core.adopted",
             other_core=number,

@@ -21,6 +21,8 @@ _LOOKS: Final = 4
 """How often a core looks for those of higher numbers to give way."""
 _STALE_TICKS: Final = 8
 """After so many ticks in which its record stood still, nobody listens to what a core wants."""
+_FRESH_TICKS: Final = 2
+"""For a want that is no fresher than that nothing is dropped: ticks do not come at one time."""
 _PATIENCE_TICKS: Final = 3
 """For so long a core asks others for what all have, before it may drop what is not processed."""
 
@@ -177,7 +179,8 @@ class Claims:
             self._others_spare += record.spare
             if record.wanted > 0 and turns[number][1] < _STALE_TICKS:
                 is_asked = True
-                ticks = self._wants.get(number, (0, 0, 0))[0] + 1
-                wants[number] = ticks, record.wanted, record.charge
+                if turns[number][1] <= _FRESH_TICKS:
+                    ticks = self._wants.get(number, (0, 0, 0))[0] + 1
+                    wants[number] = ticks, record.wanted, record.charge
         self._turns, self._wants = turns, wants
         return is_asked

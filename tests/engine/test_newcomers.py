@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ def dropped(store: quiver.Store) -> int:
     return store.metrics().get(("quiver.segment.dropped_bundles", "size"), 0)
 
 
+def fill_until_dropped(store: quiver.Store) -> None:
+    for _ in range(40):
+        fill(store, most=10)
+        if dropped(store):
+            return
+    raise AssertionError("nothing was dropped")
+
+
 def test_the_cap_holds_while_more_writers_come_to_a_full_store() -> None:
     disk, room = MemoryDisk(), reserve_bytes(config())
     stores = [opened(disk)]
@@ -97,8 +106,7 @@ def test_opening_one_more_core_drops_nothing() -> None:
     disk = MemoryDisk()
     store = opened(disk, size_cap_policy="drop_oldest")
     store.subscribe("reader")
-    while not dropped(store):
-        fill(store, most=10)
+    fill_until_dropped(store)
     lag, lost = store.lag("reader").bundle_count, dropped(store)
     other = opened(disk, size_cap_policy="drop_oldest")
     for _ in range(12):
@@ -119,8 +127,7 @@ def test_under_drop_oldest_who_rests_makes_way_for_who_comes(coordination: str) 
     retention = {"size_cap_policy": "drop_oldest", "coordination": coordination}
     resting = opened(disk, **retention)
     resting.subscribe("reader")
-    while not dropped(resting):
-        fill(resting, most=10)
+    fill_until_dropped(resting)
     coming, taken = opened(disk, **retention), 0
     for _ in range(60):
         taken += fill(coming, most=10)
@@ -139,8 +146,7 @@ def test_under_drop_oldest_the_dead_make_way_as_well(coordination: str, most: fl
     retention = {"size_cap_policy": "drop_oldest", "coordination": coordination}
     dead = opened(disk, **retention)
     dead.subscribe("reader")
-    while not dropped(dead):
-        fill(dead, most=10)
+    fill_until_dropped(dead)
     coming, taken = opened(disk, **retention), 0
     let_go(dead._core)
     abandon(dead)
@@ -157,6 +163,51 @@ def test_under_drop_oldest_the_dead_make_way_as_well(coordination: str, most: fl
     back = opened(disk, **retention)
     assert back.info().core == 0
     assert CAP // 4 < back.lag("reader").byte_count < most * CAP
+
+
+def test_the_dead_who_can_make_no_room_are_not_asked_at_each_tick(caplog) -> None:
+    caplog.set_level(logging.INFO, logger="quiver")
+    disk, retention = MemoryDisk(), {"size_cap_policy": "drop_oldest"}
+    dead = opened(disk, **retention)
+    fill(dead, most=1)
+    disk.make_dir("core_0/quarantine")
+    disk.create("core_0/quarantine/x").write(0, bytes(CAP - 400 * KIB))
+    coming = opened(disk, **retention)
+    fill(coming, most=1)
+    let_go(dead._core)
+    abandon(dead)
+    neighbours = Neighbours(coming._core)
+    for _ in range(200):
+        coming.maintain()
+        neighbours.look()
+        if neighbours._thread is not None:
+            neighbours._thread.join(60)
+        coming._core.clock.step("250ms")  # type: ignore[attr-defined]
+    assert coming._core.budget.lacking > 0
+    assert [r.message for r in caplog.records].count("core.adopted") <= 4
+
+
+def test_a_ledger_that_cannot_be_used_any_more_drops_nothing() -> None:
+    disk = MemoryDisk()
+    retention = {"size_cap_policy": "drop_oldest", "coordination": "shared"}
+    resting = opened(disk, **retention)
+    resting.subscribe("reader")
+    fill_until_dropped(resting)
+    coming = opened(disk, **retention)
+    before = dropped(resting)
+    for _ in range(50):
+        fill(coming, most=1)
+        coming.maintain()
+        resting.maintain()
+        if dropped(resting) > before:
+            break
+    assert dropped(resting) > before
+    before = dropped(resting)
+    disk.unlink("ledger")
+    disk.make_dir("ledger")
+    for _ in range(10):
+        resting.maintain()
+    assert dropped(resting) == before
 
 
 @pytest.mark.parametrize("name", ["segments", "wal", "reserve"])

@@ -8,7 +8,8 @@
 
 ``flock`` decides: two writers that come at once get two cores. Who only visits a core, to adopt or
 to tend it, holds its VISIT as well and is gone again soon, so it is waited for: otherwise a writer
-that starts again at that moment would get another core than before.
+that starts again at that moment would get another core than before. The same goes for who only
+looks whether it is free, at each of its ticks.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ __all__ = ["VISIT_NAME", "check_core", "open_any", "visiting"]
 VISIT_NAME: Final = "VISIT"
 _PATIENCE_SECONDS: Final = 30.0
 """Longer than a recovery takes; so long a visitor that is stopped keeps one writer waiting."""
+_GLANCE_SECONDS: Final = 0.03
+"""Who only looks whether a core is free has its LOCK for a moment, and no VISIT."""
 
 
 def check_core(core: object) -> None:
@@ -117,6 +120,7 @@ def _lock(disk: Disk, number: int, config: Config, *, create: bool) -> Lock:
             pass
         else:
             with closing(_Let(visitor)):
+                lock_within(disk, f"{core_folder(number)}/LOCK", _GLANCE_SECONDS).release()
                 return _lock_now(disk, number, config, create=create)
         raise
 

@@ -138,6 +138,22 @@ def test_who_visits_a_core_is_waited_for(opener: Opener, path: Path) -> None:
         assert core_of(opening.result(20)) == 0
 
 
+def test_who_only_looks_whether_a_core_is_free_is_in_nobodys_way(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opener().close()
+    honest, glances = LocalDisk.lock, [0, 1, 2]
+
+    def lock(disk: LocalDisk, path: str, *, wait: bool = False) -> Any:
+        if path == "core_0/LOCK" and glances:
+            glances.pop()
+            raise quiver.LockedError("somebody looks", pid=1)
+        return honest(disk, path, wait=wait)
+
+    monkeypatch.setattr(LocalDisk, "lock", lock)
+    assert core_of(opener()) == 0
+
+
 def test_a_visitor_who_stays_is_not_waited_for_for_ever(
     opener: Opener, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ class Follower:
         self.refresh()
         while True:
             counts = self._counts()
+            seen = self._look_at_log()
             acks = read_acks(self.disk, self.number, counts)
             self.refresh()
             if counts == self._counts():
@@ -96,8 +97,10 @@ class Follower:
             if other != self.name:
                 self.registry.unregister(other)
         if self.name in self.registry:
+            self._sync_log()  # An inbox with an id that a power cut takes would be nobody's.
             self.gathered.subscriber_id = self.registry.member(self.name).subscriber_id
             return
+        self._log_seen = seen
         newest = self.catalog.newest_seq
         next_seq = max(acks.floor.next_segment_seq, -1 if newest is None else newest + 1)
         position = find_start(
@@ -120,8 +123,7 @@ class Follower:
 
     def known_id(self) -> int:
         """Ask ack.log for the id of the subscriber; 0 if it is not registered."""
-        found = self.disk.stat(self._log_path)
-        seen = None if found is None else (found.size, found.modified_ns)
+        seen = self._look_at_log()
         if seen == self._log_seen and seen is not None and seen[1]:
             return 0  # Nothing was written since it was asked before.
         self._log_seen = seen
@@ -131,10 +133,19 @@ class Follower:
     def durable_acks(self) -> AcksState:
         """Read ack.log as it survives a power cut; what is not said again must be in there."""
         acks = read_acks(self.disk, self.number, self._counts())
+        self._sync_log()
+        return acks
+
+    def _look_at_log(self) -> tuple[int, int] | None:
+        """Say what changes when something is written to ack.log."""
+        found = self.disk.stat(self._log_path)
+        return None if found is None else (found.size, found.modified_ns)
+
+    def _sync_log(self) -> None:
+        """Let what was read of ack.log survive a power cut."""
         # Whoever replaced it since had all of it on the disk before.
         with suppress(MissingError), closing(self.disk.open(self._log_path, writable=True)) as log:
             log.sync()
-        return acks
 
     def refresh(self) -> bool:
         """See which segments came and went; say whether any did."""

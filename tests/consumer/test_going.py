@@ -12,7 +12,9 @@ from quiver.acks import letterbox
 from quiver.acks.letterbox import holding
 from quiver.disk import Lock
 from quiver.testing import MemoryDisk
+from quiver.testing.acts import Sync
 from quiver.testing.crash_images import crash_images
+from quiver.testing.recorder import Killed
 
 Act = Callable[[quiver.Store], None]
 
@@ -187,3 +189,27 @@ def test_an_orphan_whose_inbox_is_in_use_is_none(beside: Beside) -> None:
         assert store.info().subscribers == ("reader",)
     store.maintain()
     assert store.info().subscribers == ()
+
+
+def test_who_goes_on_under_an_id_has_it_after_a_power_cut(beside: Beside) -> None:
+    """A store that dies before it synced a registration leaves it for others to see."""
+    store = beside.open()
+    beside.fill(store, 2)
+    disk = beside.disk
+    disk.fail(lambda act: isinstance(act, Sync) and "ack.log" in act.path, error="kill")
+    with pytest.raises(Killed):
+        store.subscribe("reader")
+    beside.die(store)
+    disk.heal()
+    consumer = beside.subscribe()
+    assert beside.inbox().subscriber_id
+    consumer.poll().ack()
+    consumer.commit()
+    history = disk.history
+    seen = set()
+    for image in crash_images(history, model="posix", points=[len(history.ops)]):
+        if not image.torn_apart:
+            again = Beside()
+            again.disk = image.disk()
+            seen.add(tuple(lag.bundle_count for lag in again.open().lags()))
+    assert seen == {(1,)}

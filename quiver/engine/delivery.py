@@ -53,7 +53,7 @@ class Found(NamedTuple):
     entry: BundleEntry
     """Of the first bundle."""
     bundle: RecordBundle
-    """The first bundle."""
+    """The bundle; of several none."""
     slots: Collection[int] | None = None
     """The slots that were asked for; None for all."""
 
@@ -95,7 +95,8 @@ def read(desk: Desk, claim: Claim, *, slots: Collection[int] | None = None) -> F
         if first <= index < first + count:
             raise DamagedEntry(f"bundle {index} of segment {claim.segment_seq} lost a part")
     table = desk.manifest.slots
-    batches = opened.bundle(first, slots)
+    # Of a run nobody may ever ask for single bundles, and to list them takes a while.
+    batches = opened.bundle(first, slots) if count == 1 else {}
     for slot in table if count > 1 else ():
         if slots is None or slot.slot_id in slots:
             for _ in opened.tables(first, count, slot.slot_id):

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Collection, Iterator
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from quiver.config import LimitsConfig
@@ -62,15 +63,11 @@ class OpenedSegment:
         """
         bundles, streams, chunks = self.reader.manifest.chunks_of(slot_id)
         inside = (bundles >= first) & (bundles < first + count)
-        refs = list(zip(streams[inside].tolist(), chunks[inside].tolist(), strict=True))
-        at = 0
-        while at < len(refs):
-            stream_id, chunk = refs[at]
-            stop = at + 1
-            while stop < len(refs) and refs[stop] == (stream_id, chunk + stop - at):
-                stop += 1
-            yield from self._part(stream_id, chunk, stop - at)
-            at = stop
+        streams, chunks = streams[inside], chunks[inside]
+        breaks = np.flatnonzero((np.diff(streams) != 0) | (np.diff(chunks) != 1)) + 1
+        for part in np.split(np.arange(len(chunks)), breaks) if len(chunks) else ():
+            at = int(part[0])
+            yield from self._part(int(streams[at]), int(chunks[at]), len(part))
 
     def _part(self, stream_id: int, first: int, count: int) -> Iterator[pa.Table | pa.RecordBatch]:
         """Give chunks ``[first, first + count)`` of a stream, together if it is in hand."""

@@ -338,3 +338,25 @@ def test_a_run_that_was_lost_is_offered_again(beside: Beside) -> None:
     with pytest.warns(ResourceWarning, match="bundles 0 to 2 of segment 0"):
         del run
     assert take(subscription) == [0, 1, 2]
+
+
+def test_single_bundles_of_a_run_are_read_when_somebody_asks_for_them(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To list the batches of a segment takes as long as to validate them."""
+    from quiver.engine.readers import OpenedSegment
+
+    listed: list[int] = []
+    honest = OpenedSegment._whole
+    monkeypatch.setattr(
+        OpenedSegment,
+        "_whole",
+        lambda opened, stream: listed.append(stream) or honest(opened, stream),
+    )
+    store = beside.open()
+    beside.fill(store, 3)
+    with store.subscribe("reader").poll_run() as run:
+        assert run.table("events").column("n").drop_null().to_pylist() == [0, 1, 2]
+        assert listed == []
+        assert [number(each) for each in run] == [0, 1, 2]
+        assert listed

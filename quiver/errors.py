@@ -15,6 +15,7 @@
     |- LockedError                    another writer has the store; .pid
     |- ClosedError                    used after close, or in a forked child
     |  '- PoisonedError               a sync failed earlier: re-open to learn what survived
+    |- SourceError                    what a source reads is gone, changed or out of reach; .split
     |- SubscriberError (LookupError)  unknown subscriber, bad name, bundle already resolved
     '- WaitTimeoutError (TimeoutError)  what was waited for has not happened yet; ask again
 
@@ -35,6 +36,7 @@ __all__ = [
     "MissingError",
     "PoisonedError",
     "QuiverError",
+    "SourceError",
     "StorageError",
     "SubscriberError",
     "TornEntry",
@@ -167,6 +169,21 @@ class ClosedError(QuiverError):
 
 class PoisonedError(ClosedError):
     """A sync failed earlier, so the state of the disk is unknown: close and open again."""
+
+
+class SourceError(QuiverError):
+    """What a source reads is gone, is not what it was, or cannot be reached.
+
+    ``split`` is the id of the split, empty if it is about the source as a whole. If it is
+    ``retryable``, a reader made anew from the same state may get on.
+    """
+
+    def __init__(
+        self, message: str, *, split: str = "", retryable: bool = False, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.split = split
+        self.retryable = retryable
 
 
 class SubscriberError(QuiverError, LookupError):

@@ -1,7 +1,7 @@
 """What Quiver reads from: splits that go on where a state says, for whatever runs them.
 
-====================  ===============================================================
-``protocols``         ``Connector``, ``SplitEnumerator``, ``SplitReader``: what there is to implement
+====================  ======================================================================
+``protocols``         what a connector is: ``Connector``, ``SplitEnumerator``, ``SplitReader``
 ``states``            states as text: canonical JSON with its connector and version
 ``discovery``         which splits there are, asked again and again; who reads which
 ``connector_source``  many splits as one source, a thread for each (``lane``)
@@ -9,7 +9,7 @@
 ``executor``          data and ``barriers`` as one stream; on a failure it goes back
 ``snapshots``         the states of all splits at each barrier, on disk
 ``acker``             tells a source what is committed
-====================  ===============================================================
+====================  ======================================================================
 
 A connector is a folder of its own in here. Nothing in this room knows Spark.
 """

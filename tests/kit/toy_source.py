@@ -72,6 +72,8 @@ class ToyReader:
         self._source = source
         self._split = split.id
         self._place = place
+        if columns is not None and not set(columns) <= {"value", "twice"}:
+            raise InputError(f"there is no such column: {columns}", hint="value, twice")
         self._columns = columns
         self.is_closed = False
 
@@ -90,7 +92,8 @@ class ToyReader:
         if not values:
             return None
         self._place += len(values)
-        batch = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.int64())})
+        columns = {"value": values, "twice": [2 * value for value in values]}
+        batch = pa.RecordBatch.from_pydict(columns)
         if self._columns is not None:
             batch = batch.select(list(self._columns))
         offsets = pa.array(range(first, self._place), pa.int64())

@@ -77,7 +77,7 @@ class World:
             )
             for name in NAMES
         }
-        shares = assign(self.source.splits(), {name: () for name in NAMES})
+        shares = assign(self.source.splits(), dict.fromkeys(NAMES, ()))
         self.owners = {split.id: name for name, share in shares.items() for split in share}
         self.barrier(self.states.get(self.committed, {}))
 

@@ -11,6 +11,7 @@ import fuzz_ipc
 import fuzz_ledger
 import fuzz_retention
 import fuzz_segment
+import fuzz_source
 import fuzz_upstream
 import fuzz_wal
 import pyarrow as pa
@@ -165,6 +166,22 @@ def upstream_seeds() -> dict[str, bytes]:
     }
 
 
+def source_seeds() -> dict[str, bytes]:
+    epochs = (GOLDEN / "source" / "epochs").read_bytes()
+    register = (GOLDEN / "source" / "register").read_bytes()
+    repair = bytes([fuzz_source.REPAIR])
+    return {
+        "epochs": b"\0" + epochs,
+        "epochs-repaired": repair + epochs,
+        "epochs-torn": b"\0" + epochs[:-3],
+        "newer": repair + epochs.replace(b'"version":1', b'"version":2'),
+        "register": b"\0" + register,
+        "register-repaired": repair + register,
+        "register-torn": b"\0" + register[:-3],
+        "register-damaged": b"\0" + register[:120] + b"\xff" * 8 + register[128:],
+    }
+
+
 SEEDS = {
     "wal": wal_seeds,
     "acks": acks_seeds,
@@ -172,6 +189,7 @@ SEEDS = {
     "ledger": ledger_seeds,
     "retention": retention_seeds,
     "segment": segment_seeds,
+    "source": source_seeds,
     "upstream": upstream_seeds,
 }
 

@@ -47,7 +47,7 @@ def parse_json(
         else:
             # Outside of texts a line break is a blank, and inside JSON has none.
             lines.append((index, message.replace(b"\n", b" ").replace(b"\r", b" ")))
-    return _in_blocks(lines, schema, _json_block, refused)
+    return _in_blocks(lines, schema, block=_json_block, refused=refused)
 
 
 def parse_csv(messages: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordBatch, list[Refused]]:
@@ -62,14 +62,14 @@ def parse_csv(messages: Sequence[bytes], schema: pa.Schema) -> tuple[pa.RecordBa
             refused.append(Refused(index, "it is empty"))
         else:
             lines.append((index, line))
-    return _in_blocks(lines, schema, _csv_block, refused)
+    return _in_blocks(lines, schema, block=_csv_block, refused=refused)
 
 
 def parse_bytes(
     messages: Sequence[bytes], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, list[Refused]]:
     """Take messages as they are: values of the one column, cast from bytes to its type."""
-    return _in_blocks(list(enumerate(messages)), schema, _bytes_block, [])
+    return _in_blocks(list(enumerate(messages)), schema, block=_bytes_block, refused=[])
 
 
 def _json_block(lines: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
@@ -136,7 +136,7 @@ def _batch(arrays: Sequence[pa.Array[Any]], schema: pa.Schema, count: int) -> pa
 
 
 def _in_blocks(
-    lines: Sequence[tuple[int, bytes]], schema: pa.Schema, block: Block, refused: list[Refused]
+    lines: Sequence[tuple[int, bytes]], schema: pa.Schema, *, block: Block, refused: list[Refused]
 ) -> tuple[pa.RecordBatch, list[Refused]]:
     """Parse what is left of the messages, each with its index; gives all refused ones in order."""
     found: list[pa.RecordBatch] = []

@@ -103,7 +103,7 @@ class FilesConnector:
             options.nulls,
             options.separator or "",
         )
-        return FilesReader(self._folder, self.register, split, state, wanted=wanted)
+        return FilesReader(self._folder, self.register, split=split, state=state, wanted=wanted)
 
     def acknowledge(self, states: States) -> None:
         """Do nothing: files stay where they are."""

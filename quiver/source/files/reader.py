@@ -62,7 +62,7 @@ class FilesReader:
     """Reads one split from a state on; what it has open is one file."""
 
     def __init__(
-        self, disk: Disk, register: Register, split: Split, state: str | None, wanted: Wanted
+        self, disk: Disk, register: Register, *, split: Split, state: str | None, wanted: Wanted
     ) -> None:
         self._disk = disk
         self._register = register

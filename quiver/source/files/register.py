@@ -23,6 +23,7 @@ from quiver.errors import (
     DamageError,
     MissingError,
     QuiverError,
+    TornEntry,
     VersionError,
 )
 from quiver.source.format import (
@@ -55,6 +56,7 @@ class Register:
         self._head: Head | None = None
         self._entries: list[FileEntry] = []
         self._by_path: dict[str, FileEntry] = {}
+        self._indexed = 0
         self._end = 0
 
     @property
@@ -82,8 +84,9 @@ class Register:
     def known(self) -> Mapping[str, FileEntry]:
         """Give each file by its path."""
         with self._lock:
-            for entry in self._entries[len(self._by_path) :]:
+            for entry in self._entries[self._indexed :]:
                 self._by_path[entry.path] = entry
+            self._indexed = len(self._entries)
             return self._by_path
 
     def open_to_extend(self, split_count: int, clock: Clock) -> None:
@@ -150,7 +153,7 @@ class Register:
 
     def _take_over(self, split_count: int, clock: Clock) -> None:
         self._head, self._entries, self._end = None, [], 0
-        self._by_path = {}
+        self._by_path, self._indexed = {}, 0
         if self._disk.stat(REGISTER_NAME) is None:
             seed = f"{self.place} {clock.wall_ns()} {clock.monotonic_ns()}"
             head = Head(blake3(seed.encode()).hexdigest(_ID_BYTES), split_count)
@@ -205,6 +208,8 @@ class Register:
             except VersionError as error:
                 raise VersionError(f"{self.place}: {error.message}", hint=error.hint) from error
             self._end += len(line)
+        if self._head is None:
+            raise TornEntry("the register is empty", path=self.place)
 
 
 def _is_group(line: bytes) -> bool:

@@ -33,7 +33,7 @@ def csv_pieces(file: Opened, place: Place, wanted: Wanted) -> Pieces:
     separator = wanted.separator or ("\t" if file.path.lower().endswith(".tsv") else ",")
     blocks = _CsvBlocks(file, separator, wanted)
     names = wanted_names(wanted, blocks.names, file)
-    read = _CsvReader(blocks.names, names, separator, wanted)
+    read = _CsvReader(blocks.names, names, separator=separator, wanted=wanted)
     begin = max(place.unit, blocks.start)
     for _, data, _ in blocks.walk(blocks.start):
         read.learn(data)
@@ -54,10 +54,10 @@ def ndjson_pieces(file: Opened, place: Place, wanted: Wanted) -> Pieces:
         return line_cut(data, is_last=is_last)
 
     if wanted.columns:
-        _, data, _ = next(_walk(file, 0, wanted, cut))
+        _, data, _ = next(_walk(file, 0, wanted=wanted, cut=cut))
         known = _parse_ndjson(data, wanted).column_names if not data.isspace() else []
         wanted_names(wanted, known, file)
-    for offset, data, end in _walk(file, place.unit, wanted, cut):
+    for offset, data, end in _walk(file, place.unit, wanted=wanted, cut=cut):
         here = Place(offset, place.rows if offset == place.unit else 0)
         after = Place(end, 0) if end < file.size() else None
         if not data.isspace():
@@ -65,7 +65,7 @@ def ndjson_pieces(file: Opened, place: Place, wanted: Wanted) -> Pieces:
 
 
 def _walk(
-    file: Opened, start: int, wanted: Wanted, cut: Callable[[bytes, bool], int]
+    file: Opened, start: int, *, wanted: Wanted, cut: Callable[[bytes, bool], int]
 ) -> Iterator[tuple[int, bytes, int]]:
     """Give blocks of whole rows: where each begins, its bytes, where the next one does."""
     while start < file.size():
@@ -99,7 +99,7 @@ class _CsvBlocks:
         self.names: list[str] = next(rows, [])
 
     def walk(self, start: int) -> Iterator[tuple[int, bytes, int]]:
-        return _walk(self._file, start, self._wanted, self._cut)
+        return _walk(self._file, start, wanted=self._wanted, cut=self._cut)
 
     def _cut(self, data: bytes, is_last: bool) -> int:  # noqa: FBT001
         found = csv_cut(data, self._sign, is_last=is_last)
@@ -115,7 +115,7 @@ class _CsvReader:
     """Reads blocks of one file, all with the same types."""
 
     def __init__(
-        self, known: Sequence[str], names: Sequence[str], separator: str, wanted: Wanted
+        self, known: Sequence[str], names: Sequence[str], *, separator: str, wanted: Wanted
     ) -> None:
         self._known = list(known)
         self._names = list(names)

@@ -95,6 +95,7 @@ class SourceExecutor:
         self._epoch = epoch
         self._barriers: deque[Barrier] = deque()
         self._passed: Barrier | None = None
+        self._awaits_first = True
         self._is_started = False
         self._is_paused = False
         self._failures = 0
@@ -124,12 +125,12 @@ class SourceExecutor:
                 raise InputError(
                     f"epoch {barrier.epoch} does not follow {last}", hint="epochs rise"
                 )
-            is_first = not self._is_started and not self._barriers
-            if is_first and not any(isinstance(m, AssignSplits) for m in barrier.mutations):
+            if self._awaits_first and not any(isinstance(m, AssignSplits) for m in barrier.mutations):
                 raise InputError(
                     "the first barrier assigns no splits",
                     hint="Barrier(epoch, (AssignSplits(splits),)); with none, () waits for some",
                 )
+            self._awaits_first = False
             self._barriers.append(barrier)
             self._bell.notify_all()
 

@@ -125,7 +125,9 @@ class SourceExecutor:
                 raise InputError(
                     f"epoch {barrier.epoch} does not follow {last}", hint="epochs rise"
                 )
-            if self._awaits_first and not any(isinstance(m, AssignSplits) for m in barrier.mutations):
+            if self._awaits_first and not any(
+                isinstance(m, AssignSplits) for m in barrier.mutations
+            ):
                 raise InputError(
                     "the first barrier assigns no splits",
                     hint="Barrier(epoch, (AssignSplits(splits),)); with none, () waits for some",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pyarrow as pa
 import pytest
 from toy_source import ToySource, state_place, toy_state
 
@@ -13,7 +12,6 @@ from quiver.source import (
     AssignSplits,
     Barrier,
     BarrierPassed,
-    MessageParser,
     Pause,
     Resume,
     Snapshots,
@@ -187,7 +185,7 @@ def test_after_a_crash_it_goes_on_from_the_chosen_epoch_and_forgets_those_behind
     bench.run.restart(2)
     bench.assign(3, "a")
     assert bench.drain() == [2, 3, 4, 5]
-    with pytest.raises(InputError, match="epoch 9 is not in .*known are 0, 1, 2, 3"):
+    with pytest.raises(InputError, match=r"epoch 9 is not in .*known are 0, 1, 2, 3"):
         bench.run.restart(9)
     bench.open(0)
     bench.assign(1, "a")
@@ -375,41 +373,3 @@ def test_with_threads_a_barrier_wakes_who_waits_and_all_rows_come_once() -> None
                 break
             threading.Event().wait(0.01)
         assert {s: state_place(t) for s, t in bench.source.acked[0].items()} == {"a": 50, "b": 50}
-
-
-def test_a_parser_belongs_to_the_epoch_as_rows_do() -> None:
-    parser = MessageParser("json", pa.schema([("n", pa.int64())]), on_error="dead_letter")
-    source = ToySource({"a": range(4)})
-    source_reader = source.reader
-
-    def reader(split, state, columns):
-        honest = source_reader(split, state, columns)
-        give = honest.next
-
-        def messages(timeout):
-            found = give(timeout)
-            if found is None:
-                return None
-            payloads = [b'{"n": %d}' % v if v % 2 else b"bad" for v in found.offsets.to_pylist()]
-            raw = pa.RecordBatch.from_pydict({"payload": payloads})
-            return type(found)(raw, found.offsets, found.state)
-
-        honest.next = messages
-        return honest
-
-    source.reader = reader
-    run = SourceExecutor(
-        source,
-        Snapshots(MemoryDisk(), connector="toy"),
-        epoch=0,
-        clock=ManualClock(),
-        options=SourceOptions(parser=parser, threads=False),
-    )
-    run.send(Barrier(1, (AssignSplits((Split("a"),)),)))
-    run.next(0)
-    chunk = run.next(0)
-    assert chunk.batch.to_pylist() == [{"n": 1}]
-    assert chunk.offsets.to_pylist() == [1]
-    (dead,) = chunk.dead_letters
-    assert (dead.split, dead.offset, dead.payload) == ("a", 0, b"bad")
-    assert run.states["a"].state == toy_state(2)

@@ -131,7 +131,7 @@ FIELDS = st.text(st.sampled_from('ab",\n\r\\ '), max_size=5)
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(FIELDS, st.none()), max_size=6), st.booleans())
-def test_every_message_is_one_row_of_its_own_or_is_refused(texts, as_json: bool) -> None:
+def test_every_message_is_one_row_of_its_own_or_is_refused(texts, as_json) -> None:
     schema = pa.schema([("a", pa.string())])
     payloads = [
         json.dumps({"a": text}).encode() if as_json else (text or "").encode() for text in texts

@@ -97,6 +97,7 @@ class FilesConnector:
             raise InputError(f"a column is wanted twice: {', '.join(names)}")
         wanted = Wanted(
             names,
+            options.format or split.properties.get("format") or None,
             options.batch_rows,
             options.block_bytes,
             options.schema,

@@ -36,6 +36,7 @@ class Wanted:
     """What of a file is wanted, and in pieces of what size."""
 
     columns: tuple[str, ...] | None
+    format: str | None
     batch_rows: int
     block_bytes: int
     schema: pa.Schema | None

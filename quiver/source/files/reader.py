@@ -68,7 +68,6 @@ class FilesReader:
         self._register = register
         self._split = split
         self._wanted = wanted
-        self._given_format = split.properties.get("format") or None
         self._bell = threading.Condition()
         self._reading = threading.Lock()
         self._is_closed = False
@@ -158,7 +157,7 @@ class FilesReader:
         try:
             if self._pieces is None or self._opened is None:
                 self._opened = Opened(self._disk, entry, self._split.id)
-                kind = format_of(entry.path, self._given_format)
+                kind = format_of(entry.path, self._wanted.format)
                 if kind is None:
                     raise SourceError(f"{entry.path} is of no known format")
                 place = Place(self._at.unit, self._at.rows)
@@ -180,7 +179,7 @@ class FilesReader:
         return piece
 
     def _unreadable(self, entry: FileEntry, error: Exception) -> SourceError:
-        kind = format_of(entry.path, self._given_format)
+        kind = format_of(entry.path, self._wanted.format)
         return SourceError(
             f"{self._disk.locate(entry.path)} cannot be read as {kind}: {error}",
             split=self._split.id,

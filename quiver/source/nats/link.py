@@ -18,6 +18,8 @@ __all__ = ["Link"]
 _T = TypeVar("_T")
 
 _CONNECT_SECONDS: Final = 10
+_AGAIN_SECONDS: Final = 0.05
+"""Between two tries to connect; how long to wait for the next is for who makes readers."""
 
 
 class Link:
@@ -48,6 +50,8 @@ class Link:
             **options,
             "servers": self._servers,
             "allow_reconnect": False,
+            "max_reconnect_attempts": 1,
+            "reconnect_time_wait": _AGAIN_SECONDS,
             "error_cb": _silent,
         }
         try:

@@ -16,7 +16,8 @@ from quiver.errors import SourceError
 __all__ = ["Message", "Pulling", "StreamFacts"]
 
 _IDLE_SECONDS: Final = 300.0
-_ANSWER_SECONDS: Final = 10.0
+ANSWER_SECONDS = 5.0
+"""How long a server may be silent until its consumer counts as lost."""
 _NS: Final = 1_000_000_000
 _TRIES: Final = 3
 _NO_MESSAGES: Final = "404"
@@ -124,7 +125,7 @@ class Pulling:
         found: list[Message] = []
         for _ in range(int(str(request["batch"]))):
             try:
-                message = await self._inbox.next_msg(timeout=seconds + _ANSWER_SECONDS)
+                message = await self._inbox.next_msg(timeout=seconds + ANSWER_SECONDS)
             except TimeoutError as error:
                 raise _LostError from error
             status = (message.headers or {}).get("Status") if not message.data else None

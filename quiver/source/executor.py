@@ -84,10 +84,10 @@ class SourceExecutor:
         self._options = options or SourceOptions()
         self._bell = threading.Condition()
         self._events = Events(source=connector.name)
-        self._acker = Acker(connector, self._events, threads=self._options.threads)
         self._source: ConnectorSource | None = None
         self._is_closed = False
         self._begin(epoch)
+        self._acker = Acker(connector, self._events, threads=self._options.threads)
 
     def _begin(self, epoch: int) -> None:
         self._known: dict[str, SplitState] = dict(self._snapshots.restart(epoch))

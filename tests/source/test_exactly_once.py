@@ -34,7 +34,7 @@ OPTIONS = SourceOptions(threads=False, retries_max=1 << 30)
 
 STEP = st.tuples(
     st.sampled_from(
-        ["read", "read", "read", "feed", "barrier", "move", "commit", "fail", "crash", "wait"]
+        ["read", "read", "read", "feed", "feed", "barrier", "move", "commit", "fail", "crash"]
     ),
     st.integers(0, 5),
     st.integers(0, 2),
@@ -106,6 +106,7 @@ class World:
         self.barrier(given)
 
     def read(self, name: str) -> None:
+        self.clock.step(0.6)
         event = self.runs[name].next(0)
         if event is not None:
             assert isinstance(event, SourceChunk)
@@ -129,8 +130,6 @@ class World:
                 self.source.failing[split] = SourceError("no answer", retryable=True)
             case "crash":
                 self.start()
-            case "wait":
-                self.clock.step(number)
 
     def commit(self) -> None:
         self.committed = self.epoch
@@ -149,8 +148,8 @@ class World:
         self.commit()
 
 
-@settings(max_examples=120, deadline=None)
-@given(st.lists(STEP, max_size=60))
+@settings(max_examples=70, deadline=None)
+@given(st.lists(STEP, min_size=30, max_size=80))
 def test_the_output_of_committed_epochs_is_exactly_the_input(steps) -> None:
     world = World()
     world.start()

@@ -3,7 +3,9 @@
 ===============  ================================================================
 ``session``      a local Spark session that works out of the box
 ``java``         which Java it runs on
-``datasource``   ``spark.read.format("quiver")``: options, snapshot, reading
+``datasource``   ``spark.read.format("quiver")``: what Spark asks first
+``options``      the table of its options
+``reader``       a batch read: reading the partitions of one snapshot
 ``partitions``   what each task reads
 ``schema``       Arrow types and values to Spark's
 ``batch``        batches of the size that Spark likes

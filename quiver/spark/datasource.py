@@ -4,7 +4,7 @@
 
     spark.read.format("quiver").option("slot", "logs").load("path/to/store")
 
-Options, in any case; an unknown one is an error:
+Options, in any case (``quiver.spark.options``); an unknown one is an error:
 
 =====================  =========================================================================
 ``path``               the store's folder, usually the argument of ``load``
@@ -31,32 +31,23 @@ then makes an empty DataFrame.
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NoReturn, cast
+from collections.abc import Mapping
+from typing import Final, NoReturn
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from quiver.errors import ConfigError, InputError
-from quiver.scan import Scan, conform
-from quiver.spark.batch import merge, split
-from quiver.spark.partitions import Piece, plan
-from quiver.spark.schema import Nanoseconds, arrow_schema, to_spark, to_spark_schema
-from quiver.units import parse_bytes
+from quiver.errors import InputError, QuiverError
+from quiver.scan import Scan
+from quiver.spark import options as o
+from quiver.spark.partitions import plan
+from quiver.spark.reader import QuiverReader, choose
+from quiver.spark.schema import arrow_schema, to_spark_schema
 
-__all__ = ["QuiverDataSource", "QuiverReader"]
+__all__ = ["QuiverDataSource"]
 
-_OPTIONS: Final = (
-    "path",
-    "slot",
-    "columns",
-    "timestampUnit",
-    "maxPartitionBytes",
-    "minPartitions",
-)
 _READ_ONLY: Final = "format quiver is for reading only"
 _PARTITION_BYTES_MAX: Final = 128 << 20
 
@@ -67,23 +58,12 @@ class QuiverDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         """Check the options and take the snapshot."""
         super().__init__(dict(options))
-        given = _checked(options)
-        path = _required(given, "path", 'say .load("path/to/store")')
-        # Spark makes a source for writing too, and most who try that name no slot.
-        slot = _required(given, "slot", f'say .option("slot", "name"); {_READ_ONLY}')
-        columns = [name.strip() for name in given.get("columns", "").split(",") if name.strip()]
-        self._nanoseconds = _nanoseconds(given.get("timestampunit", "us"))
-        self._bytes_max = _positive(
-            "maxPartitionBytes",
-            parse_bytes(
-                given.get("maxpartitionbytes", _PARTITION_BYTES_MAX), key="maxPartitionBytes"
-            ),
-        )
-        self._count_min = _positive(
-            "minPartitions",
-            _whole("minPartitions", given.get("minpartitions", os.cpu_count() or 1)),
-        )
-        self._scan = Scan(path, slot=slot, columns=columns or None)
+        self._given = o.Options(options)
+        self._path = self._given.need(o.PATH, 'say .load("path/to/store")')
+        self._nanoseconds = self._given.get(o.TIMESTAMP_UNIT, "us")
+        # Spark makes a source for writing too, where there may be no store yet: what is wrong with
+        # reading is told to who reads.
+        self._found: Scan | QuiverError = self._look()
 
     @classmethod
     def name(cls) -> str:
@@ -94,108 +74,37 @@ class QuiverDataSource(DataSource):
         """Give the slot's representative schema in Spark's types, all nullable."""
         return to_spark_schema(self._scan.schema, nanoseconds=self._nanoseconds)
 
+    def reader(self, schema: StructType) -> QuiverReader:
+        """Plan the reading of the columns of ``schema``, which may be the user's own."""
+        given, scan = self._given, self._scan
+        given.check_use("batch")
+        target = arrow_schema(schema)
+        if all(part.schema is None for part in scan.parts):
+            # Nothing is finalized yet, and the user knows the schema: no rows.
+            return QuiverReader(scan, stored=pa.schema([]), target=target, pieces=[])
+        stored = choose(scan.schema, schema, self._nanoseconds)
+        pieces = plan(
+            scan.parts,
+            bytes_max=given.get(o.MAX_PARTITION_BYTES, _PARTITION_BYTES_MAX),
+            count_min=given.get(o.MIN_PARTITIONS, os.cpu_count() or 1),
+        )
+        return QuiverReader(scan, stored=stored, target=target, pieces=pieces)
+
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001
         """Refuse: Spark asks for this when a DataFrame is to be written."""
         raise InputError(_READ_ONLY, hint="append with quiver.open(path).append(...)")
 
-    def reader(self, schema: StructType) -> QuiverReader:
-        """Plan the reading of the columns of ``schema``, which may be the user's own."""
-        target = arrow_schema(schema)
-        if all(part.schema is None for part in self._scan.parts):
-            # Nothing is finalized yet, and the user knows the schema: no rows.
-            return QuiverReader(self._scan, stored=pa.schema([]), target=target, pieces=[])
-        stored = _match(self._scan.schema, schema, self._nanoseconds)
-        pieces = plan(self._scan.parts, bytes_max=self._bytes_max, count_min=self._count_min)
-        return QuiverReader(self._scan, stored=stored, target=target, pieces=pieces)
+    @property
+    def _scan(self) -> Scan:
+        """The snapshot; raises what kept it from being taken."""
+        if isinstance(self._found, QuiverError):
+            raise self._found
+        return self._found
 
-
-class QuiverReader(DataSourceReader):
-    """Reads partitions of one snapshot; pickled to the workers."""
-
-    # There is no pushFilters here: with Spark's default settings merely having one fails the query.
-
-    def __init__(
-        self,
-        scan: Scan,
-        *,
-        stored: pa.Schema,
-        target: pa.Schema,
-        pieces: Sequence[tuple[Piece, ...]],
-    ) -> None:
-        """Read ``pieces`` as ``stored``, the slot's own types, and give them as ``target``."""
-        self._scan = scan
-        self._stored = stored
-        self._target = target
-        self._pieces = pieces
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Give the shares, in order. Spark makes one of value None out of no partitions."""
-        return [InputPartition(pieces) for pieces in self._pieces]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one share in batches of at most 64 k rows, in order of segment and bundle."""
-        return merge(self._convert(partition.value or ()))
-
-    def _convert(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        for piece in pieces:
-            for batch in self._scan.batches(piece.segment, first=piece.first, stop=piece.stop):
-                for part in split(batch):
-                    yield to_spark(conform(part, self._stored), self._target)
-
-
-def _match(known: pa.Schema, asked: StructType, nanoseconds: Nanoseconds) -> pa.Schema:
-    """Choose the stored columns that a Spark schema asks for; raises InputError if one differs."""
-    fields = []
-    for field in asked:
-        if field.name not in known.names:
-            raise InputError(
-                f"the schema asks for column {field.name!r}, which is not in the store",
-                hint=f"its columns are: {', '.join(known.names)}",
-            )
-        stored = known.field(field.name)
-        offered = to_spark_schema(pa.schema([stored]), nanoseconds=nanoseconds)[0]
-        if field.dataType != offered.dataType:
-            raise InputError(
-                f"the schema asks for column {field.name!r} as {field.dataType.simpleString()}, "
-                f"the store has {offered.dataType.simpleString()}",
-                hint="ask for the stored type, children nullable, and cast the DataFrame's column",
-            )
-        fields.append(stored)
-    return pa.schema(fields)
-
-
-def _checked(options: Mapping[str, str]) -> dict[str, str]:
-    known = {name.lower(): name for name in _OPTIONS}
-    given = {key.lower(): value for key, value in options.items()}
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {known[near[0]]}?" if near else f"known: {', '.join(_OPTIONS)}"
-            raise ConfigError(f"format quiver has no option {key!r}", hint=hint)
-    return given
-
-
-def _required(given: Mapping[str, str], key: str, hint: str) -> str:
-    value = given.get(key, "")
-    if not value:
-        raise ConfigError(f"format quiver needs the option {key!r}", hint=hint)
-    return value
-
-
-def _nanoseconds(value: str) -> Nanoseconds:
-    if value not in ("us", "int64"):
-        raise ConfigError(f"timestampUnit: {value!r} is none of us, int64")
-    return cast("Nanoseconds", value)
-
-
-def _whole(key: str, value: str | int) -> int:
-    try:
-        return int(value)
-    except ValueError as error:
-        raise ConfigError(f"{key}: {value!r} is not a whole number") from error
-
-
-def _positive(key: str, value: int) -> int:
-    if value < 1:
-        raise ConfigError(f"{key}: must be above zero")
-    return value
+    def _look(self) -> Scan | QuiverError:
+        columns = self._given.get(o.COLUMNS, ())
+        try:
+            slot = self._given.need(o.SLOT, 'say .option("slot", "name")')
+            return Scan(self._path, slot=slot, columns=columns or None)
+        except QuiverError as error:
+            return error.with_traceback(None)  # Frames cannot be pickled, and hold what they saw.

@@ -88,7 +88,6 @@ def test_not_null_holds_until_a_null_is_met(write) -> None:
     "options,message",
     [
         ({}, "needs the option 'path'"),
-        ({"path": "x"}, "needs the option 'slot'"),
         ({"path": "x", "slot": "logs", "colums": "a"}, "no option 'colums'.*did you mean columns"),
         ({"path": "x", "slot": "logs", "timestampUnit": "ns"}, "timestampUnit: 'ns'"),
         ({"path": "x", "slot": "logs", "maxPartitionBytes": "0"}, "maxPartitionBytes"),
@@ -102,12 +101,17 @@ def test_a_bad_option_is_refused_by_name(options: dict[str, str], message: str) 
         QuiverDataSource(options)
 
 
-def test_an_unknown_slot_and_a_missing_store_are_told_when_the_source_is_made(write) -> None:
+def test_what_keeps_a_snapshot_from_being_taken_is_told_to_who_reads(write) -> None:
     store = write([_log(1)])
-    with pytest.raises(InputError, match="its slots are: logs, metrics"):
-        QuiverDataSource({"path": store, "slot": "traces"})
-    with pytest.raises(MissingError, match="nowhere"):
-        _source(f"{store}/nowhere")
+    for options, kind, message in (
+        ({"path": store, "slot": "traces"}, InputError, "its slots are: logs, metrics"),
+        ({"path": f"{store}/nowhere", "slot": "logs"}, MissingError, "nowhere"),
+        ({"path": store}, ConfigError, "needs the option 'slot'"),
+    ):
+        source = pickle.loads(pickle.dumps(QuiverDataSource(options)))
+        for act in (source.schema, lambda source=source: source.reader(N)):
+            with pytest.raises(kind, match=message):
+                act()
 
 
 def test_a_slot_that_nothing_finalized_holds_is_an_error_or_empty_by_a_given_schema(write) -> None:
@@ -178,5 +182,5 @@ def test_without_pyspark_the_import_says_what_to_install() -> None:
 def test_who_wants_to_write_is_told_that_it_is_for_reading_only(write) -> None:
     with pytest.raises(InputError, match="format quiver is for reading only"):
         _source(write([_log(1)])).writer(N, overwrite=False)
-    with pytest.raises(ConfigError, match="format quiver is for reading only"):
-        QuiverDataSource({"path": "x"})
+    with pytest.raises(InputError, match="format quiver is for reading only"):
+        QuiverDataSource({"path": "x"}).writer(N, overwrite=False)

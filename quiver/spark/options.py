@@ -1,0 +1,165 @@
+"""The options of ``format("quiver")``: one table of them, checked before anything is read.
+
+Names are taken in any case, for Spark hands them over in small letters. An unknown one is an error,
+and so is one that has no meaning for what is done: for a batch, a stream, or writing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, Literal, TypeAlias, TypeVar, cast
+
+from quiver.errors import ConfigError
+from quiver.spark.schema import Nanoseconds
+from quiver.units import parse_bytes
+
+__all__ = [
+    "COLUMNS",
+    "MAX_PARTITION_BYTES",
+    "MIN_PARTITIONS",
+    "PATH",
+    "SLOT",
+    "TIMESTAMP_UNIT",
+    "Option",
+    "Options",
+    "Use",
+    "above_zero",
+    "one_of",
+    "size",
+    "text",
+    "truth",
+]
+
+T = TypeVar("T")
+
+Use: TypeAlias = Literal["batch", "stream", "write"]
+"""What a data source is asked to do: ``read``, ``readStream``, or one of the two ways to write."""
+
+_SPOKEN: Final = {"batch": "reading a batch", "stream": "reading a stream", "write": "writing"}
+
+
+def text(name: str, value: str) -> str:  # noqa: ARG001
+    """Take a value as it is."""
+    return value
+
+
+def size(name: str, value: str) -> int:
+    """Read a size above zero, such as ``256MiB``."""
+    return _above_zero(name, parse_bytes(value, key=name))
+
+
+def above_zero(name: str, value: str) -> int:
+    """Read a whole number above zero."""
+    try:
+        return _above_zero(name, int(value))
+    except ValueError as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{name}: {value!r} is not a whole number") from error
+
+
+def truth(name: str, value: str) -> bool:
+    """Read ``true`` or ``false``, in any case, as Spark writes them."""
+    return one_of("true", "false")(name, value.lower()) == "true"
+
+
+def one_of(*words: str) -> Callable[[str, str], str]:
+    """Give what reads one of these words."""
+
+    def parse(name: str, value: str) -> str:
+        if value not in words:
+            raise ConfigError(f"{name}: {value!r} is none of {', '.join(words)}")
+        return value
+
+    return parse
+
+
+def _above_zero(name: str, value: int) -> int:
+    if value < 1:
+        raise ConfigError(f"{name}: must be above zero")
+    return value
+
+
+def _names(name: str, value: str) -> tuple[str, ...]:  # noqa: ARG001
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _nanoseconds(name: str, value: str) -> Nanoseconds:
+    return cast("Nanoseconds", one_of("us", "int64")(name, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One option: its name as documents write it, what reads its value, what it is for."""
+
+    name: str
+    parse: Callable[[str, str], T]
+    uses: frozenset[Use]
+
+
+_READING: Final[frozenset[Use]] = frozenset({"batch", "stream"})
+_BATCH: Final[frozenset[Use]] = frozenset({"batch"})
+_ALL: Final[frozenset[Use]] = frozenset({"batch", "stream", "write"})
+
+PATH: Final = Option("path", text, _ALL)
+SLOT: Final = Option("slot", text, _ALL)
+
+COLUMNS: Final = Option("columns", _names, _READING)
+TIMESTAMP_UNIT: Final = Option("timestampUnit", _nanoseconds, _READING)
+MAX_PARTITION_BYTES: Final = Option("maxPartitionBytes", size, _READING)
+MIN_PARTITIONS: Final = Option("minPartitions", above_zero, _READING)
+
+_READ_OPTIONS: Final = (COLUMNS, TIMESTAMP_UNIT, MAX_PARTITION_BYTES, MIN_PARTITIONS)
+
+_KNOWN: Final[dict[str, Option[object]]] = {
+    option.name.lower(): cast("Option[object]", option)
+    for option in (
+        PATH,
+        SLOT,
+        *_READ_OPTIONS,
+    )
+}
+
+
+class Options:
+    """The options of one data source, all of them known and read; may be pickled."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        """Read all; raises ConfigError that names the first that is wrong."""
+        self._values: dict[str, object] = {}
+        for key, value in given.items():
+            option = _known(key.lower())
+            self._values[option.name] = option.parse(option.name, value)
+
+    def get(self, option: Option[T], default: T) -> T:
+        """Give the value of an option, or the default if it was not given."""
+        return cast("T", self._values.get(option.name, default))
+
+    def need(self, option: Option[T], hint: str) -> T:
+        """Give the value of an option; raises ConfigError if there is none, or an empty one."""
+        value = self._values.get(option.name)
+        if value is None or value == "":
+            raise ConfigError(f"format quiver needs the option {option.name!r}", hint=hint)
+        return cast("T", value)
+
+    def check_use(self, use: Use) -> None:
+        """Raise ConfigError if an option was given that has no meaning for this."""
+        for name in self._values:
+            uses = _KNOWN[name.lower()].uses
+            if use not in uses:
+                others = " or ".join(_SPOKEN[other] for other in _SPOKEN if other in uses)
+                raise ConfigError(
+                    f"{name}: has no meaning for {_SPOKEN[use]}", hint=f"it is for {others}"
+                )
+
+
+def _known(key: str) -> Option[object]:
+    option = _KNOWN.get(key)
+    if option is None:
+        near = difflib.get_close_matches(key, _KNOWN, n=1)
+        known = ", ".join(known.name for known in _KNOWN.values())
+        hint = f"did you mean {_KNOWN[near[0]].name}?" if near else f"known: {known}"
+        raise ConfigError(f"format quiver has no option {key!r}", hint=hint)
+    return option

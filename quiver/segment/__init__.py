@@ -11,6 +11,7 @@
 ``open_segment``  bundles in memory until they are a file
 ``writer``        bundles to a file, durable in one step
 ``reader``        a file, mapped, checked as far as it is used
+``relabel``       a file under other numbers
 ``glance``        a file's directory alone, not mapped
 ``catalog``       which segments there are
 ================  ============================================================================
@@ -23,6 +24,7 @@ from quiver.segment.format import Extension, Footer, parse_segment_name, segment
 from quiver.segment.glance import Glance, glance
 from quiver.segment.open_segment import OpenSegment
 from quiver.segment.reader import SegmentReader
+from quiver.segment.relabel import write_relabelled
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
 from quiver.segment.writer import SegmentLabel, write_segment
 
@@ -44,5 +46,6 @@ __all__ = [
     "parse_segment_name",
     "read_info",
     "segment_name",
+    "write_relabelled",
     "write_segment",
 ]

@@ -150,6 +150,22 @@ class Manifest:
         column = self._extras["ingestion_ts"]
         return None if column is None or column.null_count else _integers(column)
 
+    def references(self) -> References:
+        """Give all references, in order of bundles."""
+        owners = np.repeat(np.arange(len(self)), np.diff(self._offsets))
+        return References(owners, self._slots, self._streams, self._chunks)
+
+    def columns(self) -> BundleColumns:
+        """Give what else there is to say of bundles; of one of ours, no column is None."""
+        extras = self._extras
+        return BundleColumns(
+            extras["wal_seq"],
+            extras["ingestion_ts"],
+            extras["event_ts_min"],
+            extras["event_ts_max"],
+            extras["byte_count"],
+        )
+
     def wal_seq_range(self) -> tuple[int, int] | None:
         """Find the least and the greatest log sequence; None if the file has none."""
         column = self._extras["wal_seq"]

@@ -29,7 +29,7 @@ from quiver.errors import ClosedError, DamagedEntry, DamageError, InputError, Ve
 from quiver.promote import union_schema
 from quiver.segment.bounds import agrees, column_bounds
 from quiver.segment.catalog import SegmentInfo, check_file, describe
-from quiver.segment.directory import decode_directory
+from quiver.segment.directory import Description, decode_directory
 from quiver.segment.format import TRAILER_BYTES, Footer, decode_footer, decode_trailer
 from quiver.segment.index import Index
 from quiver.segment.manifest import Manifest
@@ -134,6 +134,11 @@ class SegmentReader:
                     check_crc32c("the manifest's", data, expected)
                 self._manifest = Manifest(data, footer.bundle_count, self.streams)
         return self._manifest
+
+    @property
+    def about(self) -> Description:
+        """What the directory says of the store."""
+        return self._about
 
     @property
     def compression(self) -> Compression | None:

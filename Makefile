@@ -67,8 +67,8 @@ mutate: $(READY) ## change the formats in every small way: what do the tests not
 
 crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECTS=all tries each planted one
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
-	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_DAMAGE=all \
-		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage --timeout 3600
+	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_DAMAGE=all QUIVER_SINK=all \
+		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink --timeout 3600
 
 bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten minutes
 	$(BIN)/python -m bench.wal

@@ -12,7 +12,14 @@ from typing import Final, Protocol, TypeVar
 
 from quiver.config import Config
 from quiver.disk import Disk
-from quiver.engine.numbers import CORES_MAX, core_bytes, core_folder, core_numbers, was_used
+from quiver.engine.numbers import (
+    CORES_MAX,
+    core_bytes,
+    core_folder,
+    core_numbers,
+    staged_bytes,
+    was_used,
+)
 from quiver.engine.reserve import RESERVE_NAME, reserve_bytes
 from quiver.errors import ConfigError, QuiverError
 from quiver.events import Events
@@ -114,7 +121,9 @@ class Static:
             self._sharing, self._kept = sharing, None
         if users != self._users:
             self._users, self._settling, self._crowded_ticks = users, _SETTLING_TICKS, 0
-        self._share, self._most = self._cap // len(sharing), self._cap // len(users)
+        # What is staged for a sink is in no core, and leaves less to all of them to grow to.
+        free = max(self._cap - staged_bytes(self._disk), 0)
+        self._share, self._most = free // len(sharing), self._cap // len(users)
         if not self._settling:
             self._left = self._share
             return
@@ -130,7 +139,7 @@ class Static:
         with suppress(QuiverError):
             others = _cores(self._disk, self._number) - {self._number}
             held = sum(core_bytes(self._disk, number) for number in others)
-            return max(self._cap - held, 0)
+            return max(self._cap - held - staged_bytes(self._disk), 0)
         return self._share  # Of what cannot be looked at nobody knows.
 
     def allowed(self, used_bytes: int, incoming_bytes: int) -> int:  # noqa: ARG002
@@ -265,7 +274,8 @@ class Shared:
         with suppress(QuiverError):
             self._even = self._cap // len(_cores(self._disk, self._number))
             others = _cores(self._disk, self._number) - {self._number}
-            return self._cap - sum(core_bytes(self._disk, number) for number in others)
+            left = self._cap - staged_bytes(self._disk)
+            return left - sum(core_bytes(self._disk, number) for number in others)
         return 0
 
     def _write(self, record: Record) -> View:
@@ -279,7 +289,8 @@ class Shared:
 
         def charge() -> int:
             quantum = self._claims.quantum
-            return sum(core_bytes(self._disk, number) + quantum for number in strangers)
+            staged = staged_bytes(self._disk)
+            return staged + sum(core_bytes(self._disk, number) + quantum for number in strangers)
 
         return View(records, charge)
 

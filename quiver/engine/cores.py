@@ -32,7 +32,7 @@ from quiver.errors import InputError, LockedError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.slots import SlotTable
 
-__all__ = ["VISIT_NAME", "check_core", "open_any", "visiting"]
+__all__ = ["VISIT_NAME", "check_core", "open_any", "visiting", "visiting_any"]
 
 VISIT_NAME: Final = "VISIT"
 _PATIENCE_SECONDS: Final = 30.0
@@ -141,6 +141,72 @@ def visiting(disk: Disk, number: int) -> Iterator[Disk]:
     disk.lock(f"{folder}/LOCK").release()  # Where somebody writes, nothing is left behind.
     with HeldDisk(disk, [f"{folder}/{VISIT_NAME}", f"{folder}/LOCK"]) as held:
         yield held
+
+
+@contextmanager
+def visiting_any(disk: Disk, config: Config, *, first: int | None) -> Iterator[tuple[Disk, int]]:
+    """Keep writers out of a core for a while, to add to it; gives a disk to open it from.
+
+    That is ``first`` if nobody writes it, else the first that nobody writes, else a new one. Who
+    tends one of them is waited for.
+    """
+    with closing(_Closed(*_visit_first(disk, config, first))) as found:
+        yield found.held, found.number
+
+
+def _visit_first(disk: Disk, config: Config, first: int | None) -> tuple[HeldDisk, int]:
+    if (found := _visit_free(disk, first)) is not None:
+        return found
+    with closing(_Making(disk)):
+        if (found := _visit_free(disk, first)) is not None:  # Who only looked at a lock is gone.
+            return found
+        for number in sorted({*range(CORES_MAX)} - {*core_numbers(disk)}):
+            check_share(disk, number, config)
+            disk.make_dir(core_folder(number))
+            with suppress(LockedError):
+                return _held(disk, number), number
+    raise LockedError(
+        f"all {CORES_MAX} cores of {disk.locate('')} are being written",
+        hint="close one of these writers first",
+    )
+
+
+def _visit_free(disk: Disk, first: int | None) -> tuple[HeldDisk, int] | None:
+    for number in sorted(core_numbers(disk), key=lambda number: (number != first, number)):
+        with suppress(LockedError):
+            if number < CORES_MAX:
+                return _visit(disk, number), number
+    return None
+
+
+def _visit(disk: Disk, number: int) -> HeldDisk:
+    """Keep writers out of one core; raises LockedError if one is there."""
+    folder = core_folder(number)
+    try:
+        disk.lock(f"{folder}/LOCK").release()  # As in ``visiting``.
+    except LockedError:
+        if disk.stat(f"{folder}/{VISIT_NAME}") is None:
+            raise
+        lock_within(disk, f"{folder}/{VISIT_NAME}", _PATIENCE_SECONDS).release()
+    held = _held(disk, number)
+    try:
+        settle(held, number)
+    except BaseException:
+        held.release()
+        raise
+    return held
+
+
+def _held(disk: Disk, number: int) -> HeldDisk:
+    folder = core_folder(number)
+    return HeldDisk(disk, [f"{folder}/{VISIT_NAME}", f"{folder}/LOCK"])
+
+
+class _Closed:
+    """Held locks as something to be closed."""
+
+    def __init__(self, held: HeldDisk, number: int) -> None:
+        self.held, self.number, self.close = held, number, held.release
 
 
 class _Let:

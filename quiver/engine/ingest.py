@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from quiver.bundle import fingerprint, resolve_bundle, without_metadata
+from quiver.config import Config
 from quiver.engine.core import Core
 from quiver.engine.dropping import drop_open
 from quiver.engine.fold import try_fold
@@ -22,9 +23,10 @@ from quiver.engine.space import make_room, reclaim
 from quiver.errors import CapacityError, InputError
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
+from quiver.slots import SlotTable
 from quiver.wal import Place, encoded_bytes
 
-__all__ = ["Taken", "encode", "take"]
+__all__ = ["Taken", "encode", "encode_bundle", "take"]
 
 _OPEN_BYTES_FACTOR = 2
 """How many times the target of a segment may be in memory while writing one fails."""
@@ -43,9 +45,15 @@ def encode(core: Core, bundle: Mapping[str, Any]) -> tuple[Payload, ...]:
 
     Needs no lock. Raises InputError that says what is wrong with the bundle.
     """
-    slots = core.manifest.slots
+    return encode_bundle(core.manifest.slots, core.config, bundle)
+
+
+def encode_bundle(
+    slots: SlotTable, config: Config, bundle: Mapping[str, Any]
+) -> tuple[Payload, ...]:
+    """Do the same for a store that is not open."""
     payloads = []
-    for slot_id, batch in _resolve(core, bundle).items():
+    for slot_id, batch in _resolve(slots, config, bundle).items():
         payloads.append(
             Payload(
                 slot_id=slot_id,
@@ -56,18 +64,19 @@ def encode(core: Core, bundle: Mapping[str, Any]) -> tuple[Payload, ...]:
             )
         )
     entry_bytes = encoded_bytes(EncodedBundle(0, 0, tuple(payloads)))
-    if entry_bytes > core.config.limits.entry_bytes:
+    if entry_bytes > config.limits.entry_bytes:
         raise InputError(
-            f"the bundle takes {entry_bytes:,} bytes, the limit is "
-            f"{core.config.limits.entry_bytes:,}",
+            f"the bundle takes {entry_bytes:,} bytes, the limit is {config.limits.entry_bytes:,}",
             hint="append it in several bundles, or raise limits.entry_bytes",
         )
     return tuple(payloads)
 
 
-def _resolve(core: Core, bundle: Mapping[str, Any]) -> dict[int, pa.RecordBatch]:
-    batches = resolve_bundle(bundle, core.manifest.slots, core.config.limits)
-    if core.config.segment.schema_metadata == "keep":
+def _resolve(
+    slots: SlotTable, config: Config, bundle: Mapping[str, Any]
+) -> dict[int, pa.RecordBatch]:
+    batches = resolve_bundle(bundle, slots, config.limits)
+    if config.segment.schema_metadata == "keep":
         return batches
     return {slot_id: without_metadata(batch) for slot_id, batch in batches.items()}
 

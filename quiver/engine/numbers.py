@@ -10,10 +10,21 @@ from quiver.errors import QuiverError
 from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import HEADER_BYTES
 
-__all__ = ["CORES_MAX", "core_bytes", "core_folder", "core_numbers", "was_used"]
+__all__ = [
+    "CORES_MAX",
+    "STAGING",
+    "core_bytes",
+    "core_folder",
+    "core_numbers",
+    "staged_bytes",
+    "was_used",
+]
 
 CORES_MAX: Final = 1024
 """How many cores a store may have."""
+
+STAGING: Final = "staging"
+"""The folder of segments that were built for an intake; no core's, and seen by no reader."""
 
 _FOLDER: Final = re.compile(r"core_(0|[1-9][0-9]{0,8})")
 
@@ -44,3 +55,8 @@ def was_used(disk: Disk, number: int) -> bool:
         return disk.stat(segments) is not None and bool(disk.list_dir(segments))
     except QuiverError:  # Something else is in its place, perhaps of somebody else.
         return True
+
+
+def staged_bytes(disk: Disk) -> int:
+    """Count what waits for an intake, which is in no core yet."""
+    return folder_bytes(disk, STAGING)

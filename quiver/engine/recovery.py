@@ -1,9 +1,10 @@
 """Open one core directory, whatever way the last writer ended.
 
-Order: lock, manifest, folders, leftovers, segments (footers only), ack.log, damaged segments from
-the WAL, the rest of the WAL into the open segment, then appends. Every step may be interrupted by
-another crash and done again: nothing is deleted or cut before what it held is durable elsewhere,
-and bundles that a segment holds already are recognised by their wal_seq.
+Order: lock, manifest, folders, what was decided to be taken in, leftovers, segments (footers only),
+ack.log, damaged segments from the WAL, the rest of the WAL into the open segment, then appends.
+Every step may be interrupted by another crash and done again: nothing is deleted or cut before what
+it held is durable elsewhere, and bundles that a segment holds already are recognised by their
+wal_seq.
 
 Damage is set aside and reported; with the policy ``strict`` it is raised before anything is
 changed because of it.
@@ -23,6 +24,7 @@ from quiver.engine.budget import budget_of
 from quiver.engine.census import measure_aside
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.fold import try_fold
+from quiver.engine.intake_journal import settle_intake
 from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
@@ -200,6 +202,20 @@ def _manifest(disk: Disk, folder: str, slots: SlotTable | None) -> StoreManifest
     return manifest
 
 
+def _settle_folders(disk: Disk, folder: str) -> None:
+    """Make the folders of a core, and all names in them durable.
+
+    A killed writer may have renamed a file and not synced the folder: we see it, but a power cut
+    would take it back. The manifest must not go once there are folders that speak of data, nor a
+    segment once its part of the WAL is given away.
+    """
+    disk.sync_dir("")
+    for name in ("segments", "acks", "wal"):
+        disk.make_dir(f"{folder}/{name}")
+    for name in (f"{folder}/segments", folder):
+        disk.sync_dir(name)
+
+
 def _recover(
     disk: Disk,
     number: int,
@@ -211,15 +227,10 @@ def _recover(
 ) -> Core:
     folder = core_folder(number)
     report = RecoveryReport()
-    # A killed writer may have renamed a file and not synced the folder: we see it, but a power cut
-    # would take it back. The manifest must not go once there are folders that speak of data, nor a
-    # segment once its part of the WAL is given away.
-    disk.sync_dir("")
-    for name in ("segments", "acks", "wal"):
-        disk.make_dir(f"{folder}/{name}")
-    for name in (f"{folder}/segments", folder):
-        disk.sync_dir(name)
+    _settle_folders(disk, folder)
     strict = config.recovery.policy == "strict"
+    report.damage += settle_intake(disk, number, strict=strict)
+    gone = len(report.damage)
     catalog, damaged = _load_catalog(disk, folder, report, strict=strict)
     acks, floor, replay = open_outcomes(
         disk, folder, has_segments=len(catalog) > 0, report=report, strict=strict
@@ -253,7 +264,7 @@ def _recover(
         acks=acks,
         registry=restore_registry(replay, catalog),
         open_segment=OpenSegment(config.segment),
-        metrics=_begin_to_count(report, len(damaged)),
+        metrics=_begin_to_count(report, gone + len(damaged)),
         next_segment_seq=max(_next_segment_seq(catalog, damaged), floor.next_segment_seq),
         next_wal_seq=covered + 1,
         covered_wal_seq=covered,

@@ -28,7 +28,9 @@ from quiver.engine.ages import AGES_NAME
 from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, covered_place
 from quiver.engine.cores import VISIT_NAME
+from quiver.engine.intake_journal import JOURNAL_NAME, SINKS, TAKEN
 from quiver.engine.migration import layout_of_log
+from quiver.engine.numbers import STAGING
 from quiver.engine.reserve import RESERVE_NAME
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError
 from quiver.ipc import decode_stream
@@ -89,7 +91,7 @@ def audit(disk: Disk, advance: Advance) -> Iterator[Finding]:
             raise
         path = disk.locate(MANIFEST_NAME)
         yield _damage("store", DamagedEntry("the manifest of a store with data is gone", path=path))
-    own = {MANIFEST_NAME, f"{MANIFEST_NAME}.lock", LEDGER_NAME}
+    own = {MANIFEST_NAME, f"{MANIFEST_NAME}.lock", LEDGER_NAME, STAGING, SINKS}
     known = own | {core_folder(core) for core in cores}
     yield from _strangers(disk, "", known, station="store")
     for core in cores:
@@ -100,7 +102,7 @@ def _audit_core(
     disk: Disk, core: int, manifest: StoreManifest | None, *, advance: Advance
 ) -> Iterator[Finding]:
     folder = core_folder(core)
-    known = {"LOCK", VISIT_NAME, "dead_letters", AGES_NAME, RESERVE_NAME, *_STATIONS}
+    known = {"LOCK", VISIT_NAME, "dead_letters", AGES_NAME, RESERVE_NAME, JOURNAL_NAME, *_STATIONS}
     yield from _strangers(disk, folder, known, station="store")
     if manifest is not None and layout_of_log(disk, core, manifest) != manifest.layout_digest:
         yield Finding("note", "store", disk.locate(MANIFEST_NAME), _UNFINISHED)
@@ -358,7 +360,7 @@ def _strangers(disk: Disk, folder: str, known: set[str], *, station: str) -> Ite
         if entry.name in known:
             continue
         text = "nothing of Quiver's has this name"
-        if is_temporary(entry.name):
+        if is_temporary(entry.name) or entry.name.endswith(TAKEN):
             text = "a write that is not finished, or never was; the next open clears it"
         yield Finding("note", station, disk.locate(f"{folder}/{entry.name}".lstrip("/")), text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -32,19 +33,21 @@ __all__ = ["check", "show_finding"]
 def check(output: Output, *, folder: str) -> int:
     """Look for damage in a store, and change nothing.
 
-    Reads every byte: manifest, WAL, segments, ack.log and its checkpoint. Takes no lock and writes
-    nothing, so a store that is being written may be checked. What recovery deals with by itself,
-    such as the unfinished end of a WAL after a crash, is a note and no damage. Files of a newer
-    format, or of another slot table, are named and not looked into; the exit code is 5 then.
+    Reads every byte: manifest, WAL, segments, ack.log and its checkpoint, and what sinks have in.
+    Takes no lock and writes nothing, so a store that is being written may be checked. What recovery
+    deals with by itself, such as the unfinished end of a WAL after a crash, is a note and no
+    damage. Files of a newer format, or of another slot table, are named and not looked into; the
+    exit code is 5 then.
     """
     from quiver.cli.audit import audit, audited_bytes
     from quiver.cli.inspect import open_folder
+    from quiver.cli.sinks import audit_sinks
 
     disk = open_folder(folder)
     kinds: Counter[str] = Counter()
     total = audited_bytes(disk)
     with output.progress("checking", total, unit="B") as advance:
-        for finding in audit(disk, advance):
+        for finding in chain(audit(disk, advance), audit_sinks(disk)):
             kinds[finding.kind] += 1
             if output.as_json:
                 output.line(asdict(finding))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,20 +40,27 @@ def gc(output: Output, *, folder: str) -> None:
     Subscribers in processes of their own leave what they did in the store's folder. Whoever has the
     store open takes that over and deletes segments that every subscriber is done with; where nobody
     has, this does. A core that another process writes is left alone: it does the same by itself.
-    What was in the log becomes a segment, as with every opening.
+    What was in the log becomes a segment, as with every opening. What tasks have staged for a sink,
+    and nobody has committed for a day, is deleted.
     """
     from quiver.cli.inspect import core_numbers, open_folder
+    from quiver.clock import SystemClock
     from quiver.manifest import StoreManifest
+    from quiver.sink import tidy
 
     with closing(open_folder(folder)) as disk:
         store_id = StoreManifest.read(disk).store_id
         cores = [_collect(output, disk, core, store_id=store_id) for core in core_numbers(disk)]
+        staged = tidy(disk, clock=SystemClock())
     if output.as_json:
-        output.document({"path": disk.root, "cores": cores})
+        output.document({"path": disk.root, "cores": cores, "staging": asdict(staged)})
         return
     for core in cores:
         name = f"core {core['core']}: " if len(cores) > 1 else ""
         output.text(f"{name}{_told(core)}")
+    if staged.removed_count:
+        text = f"{count(staged.removed_count, 'file')}, {format_bytes(staged.removed_bytes)}"
+        output.text(f"staging: {text}, of jobs that are dead for a day, deleted")
 
 
 def _collect(output: Output, disk: Disk, core: int, *, store_id: str) -> dict[str, Any]:

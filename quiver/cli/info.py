@@ -37,6 +37,7 @@ def info(output: Output, *, folder: str) -> None:
     says was true when each file was read.
     """
     from quiver.cli.inspect import core_numbers, open_folder
+    from quiver.cli.sinks import staging_fields
     from quiver.manifest import FORMAT_VERSION, StoreManifest
 
     disk = open_folder(folder)
@@ -51,13 +52,14 @@ def info(output: Output, *, folder: str) -> None:
         }
         for slot in manifest.slots
     ]
-    fields = {
+    fields: Fields = {
         "path": disk.root,
         "store_id": manifest.store_id,
         "format_version": FORMAT_VERSION,
         "layout_digest": manifest.layout_digest.hex(),
         "slots": slots,
         "cores": cores,
+        "staging": staging_fields(disk),
     }
     if output.as_json:
         output.document(fields)
@@ -69,6 +71,9 @@ def info(output: Output, *, folder: str) -> None:
         if len(cores) > 1:
             rows.append((f"core {core['core']}", ""))
         rows += _lines(core)
+    if staged := fields["staging"]["file_count"]:
+        staging_bytes = format_bytes(fields["staging"]["file_bytes"])
+        rows.append(("staging", f"{count(staged, 'file')}, {staging_bytes}, for sinks to commit"))
     output.facts(rows)
 
 

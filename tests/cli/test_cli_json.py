@@ -114,8 +114,9 @@ def test_the_fields_of_gc_are_those_on_the_page(run, store, kit) -> None:
     with quiver.open(store, core=2, worker=False):
         found = run("gc", store, "--json").document
     assert len(found["cores"]) == 2
+    staging = {f"staging.{name}" for name in found["staging"]}
     for core in found["cores"]:
-        assert {"path", *(f"cores[].{name}" for name in core)} == fields("gc")
+        assert {"path", *(f"cores[].{name}" for name in core), *staging} == fields("gc")
 
 
 def test_the_fields_of_check_are_those_on_the_page(run, worn, kit) -> None:

@@ -1,0 +1,54 @@
+"""What sinks have left beside the cores: staged files, records, unfinished intakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from quiver.cli.audit import Finding
+from quiver.cli.inspect import core_numbers, listing
+from quiver.cli.output import count
+from quiver.disk import Disk
+from quiver.engine.intake_journal import SINKS, is_decided, read_done, read_intake
+from quiver.engine.numbers import STAGING
+from quiver.errors import DamageError
+from quiver.units import format_bytes
+
+__all__ = ["audit_sinks", "staging_fields"]
+
+_UNFINISHED = "was decided to be taken in, and is not finished; the next open finishes it"
+_FORGOTTEN = "the sink refuses its next batch; without the file, that batch may come twice"
+
+
+def audit_sinks(disk: Disk) -> Iterator[Finding]:
+    """Check records and intakes, and say what is staged."""
+    for core in core_numbers(disk):
+        if is_decided(disk, core):
+            try:
+                intake = read_intake(disk, core)
+            except DamageError as error:
+                yield _damage(error)
+                continue
+            text = f"{count(len(intake.segment_seqs), 'segment')} {_UNFINISHED}"
+            yield Finding("note", "store", disk.locate(f"core_{core}/segments"), text)
+    for entry in listing(disk, SINKS):
+        if entry.name.endswith(".json"):
+            try:
+                read_done(disk, entry.name.removesuffix(".json"))
+            except DamageError as error:
+                yield _damage(error, hint=_FORGOTTEN)
+    found = staging_fields(disk)
+    if found["file_count"]:
+        text = f"{count(found['file_count'], 'file')}, {format_bytes(found['file_bytes'])}, "
+        text += "staged by jobs that are under way, or dead; quiver gc removes what is old"
+        yield Finding("note", "store", disk.locate(STAGING), text)
+
+
+def _damage(error: DamageError, *, hint: str = "") -> Finding:
+    return Finding("damage", "store", error.path, error.message, hint=hint or error.hint)
+
+
+def staging_fields(disk: Disk) -> dict[str, Any]:
+    """Count what is staged."""
+    files = [entry for entry in listing(disk, STAGING) if entry.is_file]
+    return {"file_count": len(files), "file_bytes": sum(entry.size for entry in files)}

@@ -1,4 +1,4 @@
-"""Read a store with Spark. Needs ``pip install 'quiver-store[spark]'``, which brings a Java along.
+"""Read and write a store with Spark. Needs ``pip install 'quiver-store[spark]'``, Java included.
 
 ===============  ================================================================
 ``session``      a local Spark session that works out of the box
@@ -9,6 +9,8 @@
 ``partitions``   what each task reads
 ``schema``       Arrow types and values to Spark's
 ``batch``        batches of the size that Spark likes
+``sink``         ``df.write.format("quiver")`` and ``writeStream``: options, staging, commit
+``sink_schema``  Spark types to Arrow's
 ``discovery``    what lets Spark find the source by itself
 ===============  ================================================================
 """

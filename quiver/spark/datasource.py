@@ -23,7 +23,7 @@ One ``load`` is one snapshot: the list of segments is fixed when the DataFrame i
 is derived from it reads the same rows. Load again to see newer ones. If the store has deleted a
 segment of the snapshot by then the query fails and says so.
 
-The source is for reading only: what is to be stored goes through ``quiver.open``.
+Writing has options of its own: ``quiver.spark.sink``.
 
 A slot that no finalized segment holds yet has no schema: an error, unless a schema is given, which
 then makes an empty DataFrame.
@@ -33,22 +33,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from quiver.errors import InputError, QuiverError
+from quiver.errors import QuiverError
 from quiver.scan import Scan
 from quiver.spark import options as o
 from quiver.spark.partitions import plan
 from quiver.spark.reader import QuiverReader, choose
 from quiver.spark.schema import arrow_schema, to_spark_schema
+from quiver.spark.sink import QuiverStreamWriter, QuiverWriter, batch_writer, stream_writer
 
 __all__ = ["QuiverDataSource"]
 
-_READ_ONLY: Final = "format quiver is for reading only"
 _PARTITION_BYTES_MAX: Final = 128 << 20
 
 
@@ -90,9 +90,13 @@ class QuiverDataSource(DataSource):
         )
         return QuiverReader(scan, stored=stored, target=target, pieces=pieces)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001
-        """Refuse: Spark asks for this when a DataFrame is to be written."""
-        raise InputError(_READ_ONLY, hint="append with quiver.open(path).append(...)")
+    def writer(self, schema: StructType, overwrite: bool) -> QuiverWriter:  # noqa: FBT001
+        """Plan a batch write (``quiver.spark.sink``)."""
+        return batch_writer(self._given, schema, self._found, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> QuiverStreamWriter:  # noqa: FBT001, N802
+        """Plan the writing of a micro-batch."""
+        return stream_writer(self._given, schema, self._found, overwrite=overwrite)
 
     @property
     def _scan(self) -> Scan:

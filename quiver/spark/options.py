@@ -16,16 +16,25 @@ from quiver.spark.schema import Nanoseconds
 from quiver.units import parse_bytes
 
 __all__ = [
+    "BATCH_ID",
+    "CHECKPOINT_LOCATION",
     "COLUMNS",
+    "CONFIG",
+    "CREATE_IF_MISSING",
+    "MAX_BYTES_PER_BUNDLE",
     "MAX_PARTITION_BYTES",
+    "MAX_ROWS_PER_BUNDLE",
     "MIN_PARTITIONS",
     "PATH",
+    "SINK_ID",
     "SLOT",
+    "SLOTS",
     "TIMESTAMP_UNIT",
     "Option",
     "Options",
     "Use",
     "above_zero",
+    "not_below_zero",
     "one_of",
     "size",
     "text",
@@ -65,6 +74,11 @@ def truth(name: str, value: str) -> bool:
     return one_of("true", "false")(name, value.lower()) == "true"
 
 
+def not_below_zero(name: str, value: str) -> int:
+    """Read a whole number that is not below zero."""
+    return above_zero(name, value) if value != "0" else 0
+
+
 def one_of(*words: str) -> Callable[[str, str], str]:
     """Give what reads one of these words."""
 
@@ -101,6 +115,7 @@ class Option(Generic[T]):
 
 _READING: Final[frozenset[Use]] = frozenset({"batch", "stream"})
 _BATCH: Final[frozenset[Use]] = frozenset({"batch"})
+_WRITING: Final[frozenset[Use]] = frozenset({"write"})
 _ALL: Final[frozenset[Use]] = frozenset({"batch", "stream", "write"})
 
 PATH: Final = Option("path", text, _ALL)
@@ -113,12 +128,34 @@ MIN_PARTITIONS: Final = Option("minPartitions", above_zero, _READING)
 
 _READ_OPTIONS: Final = (COLUMNS, TIMESTAMP_UNIT, MAX_PARTITION_BYTES, MIN_PARTITIONS)
 
+MAX_ROWS_PER_BUNDLE: Final = Option("maxRowsPerBundle", above_zero, _WRITING)
+MAX_BYTES_PER_BUNDLE: Final = Option("maxBytesPerBundle", size, _WRITING)
+CREATE_IF_MISSING: Final = Option("createIfMissing", truth, _WRITING)
+SLOTS: Final = Option("slots", _names, _WRITING)
+CONFIG: Final = Option("config", text, _WRITING)
+SINK_ID: Final = Option("sinkId", text, _WRITING)
+BATCH_ID: Final = Option("batchId", not_below_zero, _WRITING)
+CHECKPOINT_LOCATION: Final = Option("checkpointLocation", text, _WRITING)
+"""Spark's own; it hands it to the sink as well."""
+
+_WRITE_OPTIONS: Final = (
+    MAX_ROWS_PER_BUNDLE,
+    MAX_BYTES_PER_BUNDLE,
+    CREATE_IF_MISSING,
+    SLOTS,
+    CONFIG,
+    SINK_ID,
+    BATCH_ID,
+    CHECKPOINT_LOCATION,
+)
+
 _KNOWN: Final[dict[str, Option[object]]] = {
     option.name.lower(): cast("Option[object]", option)
     for option in (
         PATH,
         SLOT,
         *_READ_OPTIONS,
+        *_WRITE_OPTIONS,
     )
 }
 

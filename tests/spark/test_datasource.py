@@ -177,10 +177,3 @@ def test_without_pyspark_the_import_says_what_to_install() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "quiver.spark needs PySpark: pip install 'quiver-store[spark]'\n"
-
-
-def test_who_wants_to_write_is_told_that_it_is_for_reading_only(write) -> None:
-    with pytest.raises(InputError, match="format quiver is for reading only"):
-        _source(write([_log(1)])).writer(N, overwrite=False)
-    with pytest.raises(InputError, match="format quiver is for reading only"):
-        QuiverDataSource({"path": "x"}).writer(N, overwrite=False)

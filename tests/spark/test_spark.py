@@ -67,13 +67,6 @@ def test_times_of_day_are_counted_and_written_in_the_sessions_of_the_package(
     assert back.count() == 2
 
 
-@pytest.mark.parametrize("slot", ["", "logs"])
-def test_a_frame_cannot_be_written_and_the_error_says_so(spark, write, slot) -> None:
-    writing = spark.range(1).write.format("quiver").mode("append").option("slot", slot)
-    with pytest.raises(PySparkException, match="format quiver is for reading only"):
-        writing.save(write([_log(1)]))
-
-
 def test_the_samples_of_the_readme_run_with_spark_too(spark, tmp_path, monkeypatch, capfd) -> None:
     page = Path(__file__).parents[2] / "README.md"
     monkeypatch.chdir(tmp_path)

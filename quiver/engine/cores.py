@@ -32,7 +32,7 @@ from quiver.errors import InputError, LockedError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.slots import SlotTable
 
-__all__ = ["VISIT_NAME", "check_core", "open_any", "visiting", "visiting_any"]
+__all__ = ["VISIT_NAME", "check_core", "open_any", "visiting", "visiting_any", "visiting_patiently"]
 
 VISIT_NAME: Final = "VISIT"
 _PATIENCE_SECONDS: Final = 30.0
@@ -140,6 +140,13 @@ def visiting(disk: Disk, number: int) -> Iterator[Disk]:
     folder = core_folder(number)
     disk.lock(f"{folder}/LOCK").release()  # Where somebody writes, nothing is left behind.
     with HeldDisk(disk, [f"{folder}/{VISIT_NAME}", f"{folder}/LOCK"]) as held:
+        yield held
+
+
+@contextmanager
+def visiting_patiently(disk: Disk, number: int) -> Iterator[Disk]:
+    """Do the same, but wait for who tends it; LockedError if a writer has it."""
+    with _visit(disk, number) as held:
         yield held
 
 

@@ -26,7 +26,7 @@ from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, lock_within, remove
 from quiver.engine import maintenance
-from quiver.engine.cores import visiting, visiting_any
+from quiver.engine.cores import visiting_any, visiting_patiently
 from quiver.engine.heirs import inherit
 from quiver.engine.intake import take_in
 from quiver.engine.intake_journal import SINKS, is_decided, read_done, settle_intake
@@ -110,10 +110,10 @@ def _settle_cores(disk: Disk) -> None:
         if not is_decided(disk, number):
             continue
         try:
-            with visiting(disk, number) as held:
+            with visiting_patiently(disk, number) as held:
                 settle_intake(held, number, strict=True)
         except LockedError:
-            # Its writer has done so when it opened the core; else somebody is at it just now.
+            # Its writer has done so by now, or does it just now.
             if is_decided(disk, number):
                 raise
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from quiver.clock import Clock
 from quiver.config import Config
-from quiver.disk import Disk, folder_bytes, remove
+from quiver.disk import Disk, remove
 from quiver.engine.ingest import encode_bundle
-from quiver.engine.numbers import STAGING
+from quiver.engine.numbers import STAGING, core_bytes, core_numbers, staged_bytes
 from quiver.errors import CapacityError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.payload import EncodedBundle
@@ -109,7 +109,8 @@ class Stage:
         cap, incoming = self._config.retention.size_cap, self._open.payload_bytes
         if not cap:
             return
-        used = folder_bytes(self._disk, "")
+        cores = sum(core_bytes(self._disk, number) for number in core_numbers(self._disk))
+        used = cores + staged_bytes(self._disk)
         if used + incoming > cap:
             raise CapacityError(
                 f"the store is full: {format_bytes(used)} are in {self._disk.locate('')}, what is "

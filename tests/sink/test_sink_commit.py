@@ -312,7 +312,12 @@ def test_a_sink_that_somebody_else_commits_is_waited_for_no_longer_than_patience
     assert rows(disk) == [0, 1]
 
 
-def test_a_full_store_lets_nothing_in_and_loses_nothing(disk) -> None:
+@pytest.mark.parametrize("kind", ["memory", "real"])
+def test_a_full_store_lets_nothing_in_and_loses_nothing(disk, tmp_path, kind) -> None:
+    if kind == "real":
+        disk = LocalDisk(tmp_path)
+        with opened(disk) as store:
+            store.append({"events": batch(0)})
     cap = {
         "retention": {"size_cap": "1MiB"},
         "segment": {"target_size": "64KiB"},
@@ -348,3 +353,30 @@ def test_the_page_of_the_format_has_all_keys(disk, monkeypatch) -> None:
     record = json.loads(disk.open("sinks/sink.json").read(0, 1 << 20))
     assert set(record) == set(written) - {"staged"} | {"core"}
     assert all(f"`{key}`" in page for key in record)
+
+
+@pytest.mark.parametrize("coordination", ["static", "shared"])
+def test_what_is_staged_counts_for_the_cap_of_who_appends(disk, coordination) -> None:
+    cap = {
+        "retention": {"size_cap": "1MiB", "coordination": coordination},
+        "segment": {"target_size": "64KiB"},
+        "wal": {"max_size": "128KiB"},
+        "limits": {"entry_bytes": "100KiB"},
+    }
+    job = Job("run")
+    stage(disk, job, "a", range(110_000), per_bundle=10_000)
+    with opened(disk, **cap) as store:
+
+        def fill() -> int:
+            for count in range(40):
+                try:
+                    store.append({"events": batch(*range(8_000))}, timeout=0)
+                except CapacityError:
+                    return count
+                store.finalize()
+            return 40
+
+        assert fill() < 3
+        abort(disk, job, [])
+        store.maintain()
+        assert fill() > 3

@@ -7,8 +7,9 @@ found sound is kept by the checksum of its file. So a second reading costs what 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from quiver.config import LimitsConfig
@@ -22,7 +23,7 @@ from quiver.segment.format import TRAILER_BYTES, decode_trailer
 from quiver.segment.stream_file import StreamFile
 from quiver.segment.tables import located
 
-__all__ = ["Chunks", "Sound", "read_piece"]
+__all__ = ["Chunks", "Placed", "Sound", "read_piece", "read_placed"]
 
 Key: TypeAlias = tuple[str, int, int, tuple[int, ...] | None]
 Sound: TypeAlias = set[Key]
@@ -31,7 +32,21 @@ Sound: TypeAlias = set[Key]
 Chunks: TypeAlias = pa.Table | Sequence[pa.RecordBatch]
 """Some chunks under one schema, in one piece or one by one."""
 
+
+class Placed(NamedTuple):
+    """A chunk, the index of its bundle in the segment, and when that was appended if it is known.
+
+    The time is in nanoseconds since 1970.
+    """
+
+    bundle_index: int
+    ingestion_ns: int | None
+    batch: pa.RecordBatch
+
+
 _LIMITS = LimitsConfig().for_reading()
+_FEW = 4
+"""From one chunk in so many on, to read the stream as one costs less than chunk by chunk."""
 
 
 def read_piece(
@@ -61,7 +76,29 @@ def read_piece(
                 if found is not None and table.num_columns:
                     yield found
                     return
-        yield from _in_order(source, piece, streams, columns=columns)
+            elif int(mask.sum()) * _FEW >= len(mask):
+                table = source.table(streams[0], columns)
+                batches = _shown(streams[0], table)
+                if batches is not None and table.num_columns:
+                    yield [batches[chunk] for chunk in np.flatnonzero(mask).tolist()]
+                    return
+        for _, batch in _in_order(source, piece, streams, columns=columns):
+            yield (batch,)
+    finally:
+        source.close()
+
+
+def read_placed(
+    disk: Disk, piece: Piece, *, columns: Collection[str] | None, verify: Verify = "lazy"
+) -> Iterator[Placed]:
+    """Read the chunks of a piece one by one, and say of each which bundle it is from."""
+    part = piece.part
+    source = _Source(disk, part, sound=set(), verify=verify)
+    try:
+        streams = [s for s in part.streams if piece.chunks is None or s.stream_id in piece.chunks]
+        times = source.reader().manifest.ingestion_ns()
+        for bundle_index, batch in _in_order(source, piece, streams, columns=columns):
+            yield Placed(bundle_index, None if times is None else int(times[bundle_index]), batch)
     finally:
         source.close()
 
@@ -72,7 +109,7 @@ def _in_order(
     streams: Sequence[StreamEntry],
     *,
     columns: Collection[str] | None,
-) -> Iterator[tuple[pa.RecordBatch]]:
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     by_id = {stream.stream_id: stream for stream in streams}
     whole: dict[int, list[pa.RecordBatch]] = {}
     places: dict[int, tuple[int, ...] | None] = {}
@@ -84,12 +121,12 @@ def _in_order(
             batches = _shown(stream, source.table(stream, columns))
             if batches is not None:
                 whole[stream_id] = batches
-    _, stream_ids, chunks = reader.manifest.chunks_of(streams[0].slot_id)
-    for stream_id, chunk in zip(stream_ids.tolist(), chunks.tolist(), strict=True):
+    found = reader.manifest.chunks_of(streams[0].slot_id)
+    for owner, stream_id, chunk in zip(*(column.tolist() for column in found), strict=True):
         if stream_id in whole:
-            yield (whole[stream_id][chunk],)
+            yield owner, whole[stream_id][chunk]
         elif stream_id in by_id and (piece.chunks is None or piece.chunks[stream_id][chunk]):
-            yield (reader.chunk(stream_id, chunk, columns=places.get(stream_id)),)
+            yield owner, reader.chunk(stream_id, chunk, columns=places.get(stream_id))
 
 
 def _shown(stream: StreamEntry, table: pa.Table) -> list[pa.RecordBatch] | None:

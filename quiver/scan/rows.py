@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import acero
 
 from quiver.errors import InputError
 
-__all__ = ["check_fits", "passing"]
+__all__ = ["check_fits", "mask_of", "passing"]
 
 Expression: TypeAlias = Any
 
@@ -22,6 +23,14 @@ def passing(table: pa.Table, where: Expression) -> pa.Table:
     except pa.ArrowNotImplementedError:  # Arrow cannot pick rows of some types, views for instance.
         return _pick(table, where)
     return pa.Table.from_arrays(found.columns, schema=table.schema)
+
+
+def mask_of(data: pa.Table | pa.RecordBatch, where: Expression) -> npt.NDArray[np.bool_]:
+    """Say of each row whether it passes a filter."""
+    table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    mask: Any = _run(table, "project", acero.ProjectNodeOptions([where], ["passes"])).column(0)
+    found: npt.NDArray[np.bool_] = mask.fill_null(False).to_numpy()
+    return found
 
 
 def check_fits(where: Expression, schema: pa.Schema) -> None:
@@ -37,8 +46,7 @@ def check_fits(where: Expression, schema: pa.Schema) -> None:
 
 def _pick(table: pa.Table, where: Expression) -> pa.Table:
     """Cut out each run of rows that pass: slices are views, whatever the type."""
-    mask: Any = _run(table, "project", acero.ProjectNodeOptions([where], ["passes"])).column(0)
-    passes = mask.fill_null(False).to_numpy().astype(np.int8)
+    passes = mask_of(table, where).astype(np.int8)
     edges = np.flatnonzero(np.diff(passes, prepend=np.int8(0), append=np.int8(0)))
     runs = [table.slice(start, end - start) for start, end in edges.reshape(-1, 2).tolist()]
     return pa.concat_tables(runs) if runs else table.slice(0, 0)

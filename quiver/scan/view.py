@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +106,14 @@ class Scan:
             _parts=() if part is None else (part,),
             _pinned=self._read_schema,
         )
+
+    def among(self, segments: Iterable[SegmentRef]) -> Scan:
+        """Give a scan of fewer segments of the same snapshot, and of nothing of the log."""
+        return self._with(segments=tuple(segments), open_bundles=())
+
+    def under(self, schema: pa.Schema) -> Scan:
+        """Give a scan of the same rows under this schema, as far as they fit it."""
+        return self._with(_parts=self.parts, _pinned=schema)
 
     def _with(self, **changes: Any) -> Scan:  # noqa: ANN401
         """Make a scan of the same snapshot that differs in this."""

@@ -5,7 +5,10 @@
 ``java``         which Java it runs on
 ``datasource``   ``spark.read.format("quiver")``: what Spark asks first
 ``options``      the table of its options
-``reader``       a batch read: reading the partitions of one snapshot
+``reader``       what Spark asks of a batch read
+``tasks``        what a task is told, and how it reads its share
+``filters``      Spark's filters as expressions over stored columns
+``span``         ranges of segments
 ``partitions``   what each task reads
 ``schema``       Arrow types and values to Spark's
 ``batch``        batches of the size that Spark likes

@@ -10,9 +10,19 @@ Options, in any case (``quiver.spark.options``); an unknown one is an error:
 ``path``               the store's folder, usually the argument of ``load``
 ``slot``               which slot to read; required
 ``columns``            names separated by commas: the only ones that are read, in this order
+``startingSegment``    from this segment on: ``12`` for all cores, or ``core_0:12,core_1:3``
+``endingSegment``      up to this segment, and without it (``quiver.spark.span``)
+``startingTime``       bundles appended from then on: ISO 8601, or nanoseconds since 1970
+``endingTime``         bundles appended before that
+``includeMetadata``    ``true`` adds ``_core``, ``_segment_seq``, ``_bundle_index`` and
+                       ``_ingestion_time`` behind the other columns
+``mergeSchema``        ``true`` (default): the columns of all segments. ``false``: those of the
+                       segment with the highest number; another type than its own is an error
+``failOnDataLoss``     ``true`` (default): what is deleted and should be read is an error
 ``timestampUnit``      ``us`` (default) floors nanoseconds; ``int64`` keeps them as BIGINT
-``maxPartitionBytes``  how large a partition may get, such as ``256MiB``; default 128 MiB
+``maxPartitionBytes``  how large a partition may get, such as ``64MiB``; default 256 MiB
 ``minPartitions``      how many to make at least if there is enough data; default: the cores
+``pushdown``           ``true`` takes filters; see below for when that is safe. Default ``false``
 =====================  =========================================================================
 
 Spark hands no column list to a Python data source, so ``columns``, or a schema given with
@@ -21,7 +31,25 @@ that are there, with the types of the table in ``quiver.spark.schema``; nothing 
 
 One ``load`` is one snapshot: the list of segments is fixed when the DataFrame is made, and all that
 is derived from it reads the same rows. Load again to see newer ones. If the store has deleted a
-segment of the snapshot by then the query fails and says so.
+segment of the snapshot by then the query fails and says that the snapshot has expired.
+
+With ``pushdown`` Spark hands filters down: what their statistics exclude is not read, most rows
+that do not pass are left out, and Spark tries each filter again. But Spark 4.3 keeps one plan for
+each ``load``, made with the filters that it saw last, and takes it for every other query and for
+both sides of a union: those lose rows. So it is for one query with one set of filters, of a
+``load`` of its own, and needs ``spark.sql.python.filterPushdown.enabled``. Ranges of segments and
+of time are always safe. What was left out shows in ``number of output rows`` of the scan on Spark's
+page, in the event ``spark.planned``, and in ``quiver.scan(..., where=...).skipped``.
+
+Rows of several slots that were one bundle are joined by ``_core``, ``_segment_seq`` and
+``_bundle_index``: numbers of segments belong to a core.
+
+Partitions follow the order of cores, segments and bundles, so neighbours in a file go to one task.
+Spark asks no Python source on which machine a partition lies best: all machines must see the store
+under one path.
+
+``CREATE TABLE t USING quiver OPTIONS (...)`` keeps the schema, but Spark does not hand the options
+back: ``SELECT ... FROM t WITH (`path`='...', `slot`='...')``, or make a ``TEMPORARY VIEW``.
 
 Writing has options of its own: ``quiver.spark.sink``.
 
@@ -33,23 +61,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from quiver.errors import QuiverError
+from quiver.disk import LocalDisk
+from quiver.errors import InputError, MissingError, QuiverError
 from quiver.scan import Scan
 from quiver.spark import options as o
-from quiver.spark.partitions import plan
-from quiver.spark.reader import QuiverReader, choose
+from quiver.spark.reader import FilteringReader, QuiverReader, choose
 from quiver.spark.schema import arrow_schema, to_spark_schema
 from quiver.spark.sink import QuiverStreamWriter, QuiverWriter, batch_writer, stream_writer
+from quiver.spark.span import choose_segments
+from quiver.spark.tasks import METADATA, Recipe, expired, store_id_of
 
 __all__ = ["QuiverDataSource"]
 
-_PARTITION_BYTES_MAX: Final = 128 << 20
+_PARTITION_BYTES_MAX: Final = 256 << 20
+_NO_PATH: Final = (
+    'say .load("path/to/store"); Spark does not hand the options of CREATE TABLE back: make a '
+    "TEMPORARY VIEW, or say SELECT ... FROM t WITH (`path`='...', `slot`='...')"
+)
+_TRIES: Final = 5
 
 
 class QuiverDataSource(DataSource):
@@ -59,8 +95,11 @@ class QuiverDataSource(DataSource):
         """Check the options and take the snapshot."""
         super().__init__(dict(options))
         self._given = o.Options(options)
-        self._path = self._given.need(o.PATH, 'say .load("path/to/store")')
+        self._path = self._given.need(o.PATH, _NO_PATH)
         self._nanoseconds = self._given.get(o.TIMESTAMP_UNIT, "us")
+        self._store_id: str | None = None
+        self._whole: Scan | None = None
+        self._ready: Scan | None = None
         # Spark makes a source for writing too, where there may be no store yet: what is wrong with
         # reading is told to who reads.
         self._found: Scan | QuiverError = self._look()
@@ -72,23 +111,31 @@ class QuiverDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Give the slot's representative schema in Spark's types, all nullable."""
-        return to_spark_schema(self._scan.schema, nanoseconds=self._nanoseconds)
+        return to_spark_schema(self._known_schema(), nanoseconds=self._nanoseconds)
 
     def reader(self, schema: StructType) -> QuiverReader:
         """Plan the reading of the columns of ``schema``, which may be the user's own."""
-        given, scan = self._given, self._scan
+        given, scan = self._given, self._resolved()
         given.check_use("batch")
-        target = arrow_schema(schema)
-        if all(part.schema is None for part in scan.parts):
-            # Nothing is finalized yet, and the user knows the schema: no rows.
-            return QuiverReader(scan, stored=pa.schema([]), target=target, pieces=[])
-        stored = choose(scan.schema, schema, self._nanoseconds)
-        pieces = plan(
-            scan.parts,
+        stored, metadata = pa.schema([]), given.get(o.INCLUDE_METADATA, False)
+        if any(part.schema is not None for part in scan.parts):
+            stored = choose(self._known_schema(), schema, self._nanoseconds)
+        recipe = Recipe(
+            scan.path,
+            self._store_id,
+            stored,
+            arrow_schema(schema),
+            columns=tuple(n for n in stored.names if not (metadata and n in METADATA.names)),
+            metadata=metadata,
+            skip_lost=not given.get(o.FAIL_ON_DATA_LOSS, True),
+        )
+        kind = FilteringReader if given.get(o.PUSHDOWN, False) else QuiverReader
+        return kind(
+            scan,
+            recipe,
             bytes_max=given.get(o.MAX_PARTITION_BYTES, _PARTITION_BYTES_MAX),
             count_min=given.get(o.MIN_PARTITIONS, os.cpu_count() or 1),
         )
-        return QuiverReader(scan, stored=stored, target=target, pieces=pieces)
 
     def writer(self, schema: StructType, overwrite: bool) -> QuiverWriter:  # noqa: FBT001
         """Plan a batch write (``quiver.spark.sink``)."""
@@ -98,17 +145,62 @@ class QuiverDataSource(DataSource):
         """Plan the writing of a micro-batch."""
         return stream_writer(self._given, schema, self._found, overwrite=overwrite)
 
-    @property
-    def _scan(self) -> Scan:
-        """The snapshot; raises what kept it from being taken."""
-        if isinstance(self._found, QuiverError):
-            raise self._found
-        return self._found
+    def _known_schema(self) -> pa.Schema:
+        known = self._resolved().schema
+        if not self._given.get(o.INCLUDE_METADATA, False):
+            return known
+        for name in METADATA.names:
+            if name in known.names:
+                raise InputError(
+                    f"column {name!r} would be there twice",
+                    hint="leave includeMetadata away, or the column out with the option columns",
+                )
+        return pa.schema([*known, *METADATA])
+
+    def _resolved(self) -> Scan:
+        """Give the snapshot under the one schema that all of it is read as; found out once."""
+        if self._ready is None:
+            if isinstance(self._found, QuiverError):
+                raise self._found
+            scan = self._with_parts(self._found)
+            held = [part for part in scan.parts if part.schema is not None]
+            if held and not self._given.get(o.MERGE_SCHEMA, True):
+                newest = max(held, key=lambda part: (part.segment.segment_seq, part.segment.core))
+                scan = scan.under(pa.schema(newest.schema or []))
+            elif not held and self._whole is not None:
+                scan = scan.under(self._whole.schema)
+            self._ready = scan
+        return self._ready
+
+    def _with_parts(self, scan: Scan) -> Scan:
+        """Look into all segments; leave out those that are gone, if that is allowed."""
+        for _ in range(_TRIES):
+            try:
+                _ = scan.parts
+            except MissingError as error:
+                if self._given.get(o.FAIL_ON_DATA_LOSS, True):
+                    raise expired(error) from error
+                with closing(LocalDisk(scan.path)) as disk:
+                    there = [ref for ref in scan.segments if disk.stat(ref.path) is not None]
+                scan = scan.among(there)
+            else:
+                break
+        return scan
 
     def _look(self) -> Scan | QuiverError:
-        columns = self._given.get(o.COLUMNS, ())
+        given = self._given
+        columns = given.get(o.COLUMNS, ())
         try:
-            slot = self._given.need(o.SLOT, 'say .option("slot", "name")')
-            return Scan(self._path, slot=slot, columns=columns or None)
+            slot = given.need(o.SLOT, 'say .option("slot", "name")')
+            times = given.find(o.STARTING_TIME), given.find(o.ENDING_TIME)
+            scan = Scan(self._path, slot=slot, columns=columns or None, ingestion_time=times)
+            with closing(LocalDisk(scan.path)) as disk:
+                self._store_id = store_id_of(disk)
+            start, end = given.find(o.STARTING_SEGMENT), given.find(o.ENDING_SEGMENT)
+            if start is None and end is None:
+                return scan
+            self._whole = scan
+            strict = given.get(o.FAIL_ON_DATA_LOSS, True)
+            return scan.among(choose_segments(scan.segments, start, end, strict=strict))
         except QuiverError as error:
             return error.with_traceback(None)  # Frames cannot be pickled, and hold what they saw.

@@ -7,12 +7,15 @@ and so is one that has no meaning for what is done: for a batch, a stream, or wr
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeAlias, TypeVar, cast
 
-from quiver.errors import ConfigError
+from quiver.errors import ConfigError, InputError
+from quiver.scan.times import ingestion_range
 from quiver.spark.schema import Nanoseconds
+from quiver.spark.span import parse_marks
 from quiver.units import parse_bytes
 
 __all__ = [
@@ -21,14 +24,22 @@ __all__ = [
     "COLUMNS",
     "CONFIG",
     "CREATE_IF_MISSING",
+    "ENDING_SEGMENT",
+    "ENDING_TIME",
+    "FAIL_ON_DATA_LOSS",
+    "INCLUDE_METADATA",
     "MAX_BYTES_PER_BUNDLE",
     "MAX_PARTITION_BYTES",
     "MAX_ROWS_PER_BUNDLE",
+    "MERGE_SCHEMA",
     "MIN_PARTITIONS",
     "PATH",
+    "PUSHDOWN",
     "SINK_ID",
     "SLOT",
     "SLOTS",
+    "STARTING_SEGMENT",
+    "STARTING_TIME",
     "TIMESTAMP_UNIT",
     "Option",
     "Options",
@@ -46,6 +57,8 @@ T = TypeVar("T")
 Use: TypeAlias = Literal["batch", "stream", "write"]
 """What a data source is asked to do: ``read``, ``readStream``, or one of the two ways to write."""
 
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+_MARK: Final = "option."
 _SPOKEN: Final = {"batch": "reading a batch", "stream": "reading a stream", "write": "writing"}
 
 
@@ -104,6 +117,19 @@ def _nanoseconds(name: str, value: str) -> Nanoseconds:
     return cast("Nanoseconds", one_of("us", "int64")(name, value))
 
 
+def _time(name: str, value: str) -> int:
+    """Read ISO 8601, or nanoseconds since 1970."""
+    given: str | int = int(value) if _WHOLE.fullmatch(value.strip()) else value
+    try:
+        found, _ = ingestion_range((given, None))
+    except InputError as error:
+        raise ConfigError(
+            f"{name}: {value!r} is no time",
+            hint="for instance 2013-07-01T12:00:00+00:00, or nanoseconds since 1970",
+        ) from error
+    return cast("int", found)
+
+
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
     """One option: its name as documents write it, what reads its value, what it is for."""
@@ -125,8 +151,32 @@ COLUMNS: Final = Option("columns", _names, _READING)
 TIMESTAMP_UNIT: Final = Option("timestampUnit", _nanoseconds, _READING)
 MAX_PARTITION_BYTES: Final = Option("maxPartitionBytes", size, _READING)
 MIN_PARTITIONS: Final = Option("minPartitions", above_zero, _READING)
+INCLUDE_METADATA: Final = Option("includeMetadata", truth, _READING)
+FAIL_ON_DATA_LOSS: Final = Option("failOnDataLoss", truth, _READING)
 
-_READ_OPTIONS: Final = (COLUMNS, TIMESTAMP_UNIT, MAX_PARTITION_BYTES, MIN_PARTITIONS)
+STARTING_SEGMENT: Final = Option("startingSegment", parse_marks, _BATCH)
+ENDING_SEGMENT: Final = Option("endingSegment", parse_marks, _BATCH)
+STARTING_TIME: Final = Option("startingTime", _time, _BATCH)
+ENDING_TIME: Final = Option("endingTime", _time, _BATCH)
+MERGE_SCHEMA: Final = Option("mergeSchema", truth, _BATCH)
+PUSHDOWN: Final = Option("pushdown", truth, _BATCH)
+
+_READ_OPTIONS: Final = (
+    COLUMNS,
+    TIMESTAMP_UNIT,
+    MAX_PARTITION_BYTES,
+    MIN_PARTITIONS,
+    INCLUDE_METADATA,
+    FAIL_ON_DATA_LOSS,
+)
+_BATCH_OPTIONS: Final = (
+    STARTING_SEGMENT,
+    ENDING_SEGMENT,
+    STARTING_TIME,
+    ENDING_TIME,
+    MERGE_SCHEMA,
+    PUSHDOWN,
+)
 
 MAX_ROWS_PER_BUNDLE: Final = Option("maxRowsPerBundle", above_zero, _WRITING)
 MAX_BYTES_PER_BUNDLE: Final = Option("maxBytesPerBundle", size, _WRITING)
@@ -156,6 +206,7 @@ _KNOWN: Final[dict[str, Option[object]]] = {
         SLOT,
         *_READ_OPTIONS,
         *_WRITE_OPTIONS,
+        *_BATCH_OPTIONS,
     )
 }
 
@@ -166,13 +217,17 @@ class Options:
     def __init__(self, given: Mapping[str, str]) -> None:
         """Read all; raises ConfigError that names the first that is wrong."""
         self._values: dict[str, object] = {}
-        for key, value in given.items():
+        for key, value in _of_table(given).items():
             option = _known(key.lower())
             self._values[option.name] = option.parse(option.name, value)
 
     def get(self, option: Option[T], default: T) -> T:
         """Give the value of an option, or the default if it was not given."""
         return cast("T", self._values.get(option.name, default))
+
+    def find(self, option: Option[T]) -> T | None:
+        """Give the value of an option; None if it was not given."""
+        return cast("T | None", self._values.get(option.name))
 
     def need(self, option: Option[T], hint: str) -> T:
         """Give the value of an option; raises ConfigError if there is none, or an empty one."""
@@ -190,6 +245,15 @@ class Options:
                 raise ConfigError(
                     f"{name}: has no meaning for {_SPOKEN[use]}", hint=f"it is for {others}"
                 )
+
+
+def _of_table(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Give what the user said in CREATE TABLE: Spark marks it, among properties of its own."""
+    small = {key.lower(): value for key, value in given.items()}
+    marked = {key[len(_MARK) :]: value for key, value in small.items() if key.startswith(_MARK)}
+    if marked and "location" in small:
+        marked.setdefault("path", small["location"].removeprefix("file:"))
+    return marked or given
 
 
 def _known(key: str) -> Option[object]:

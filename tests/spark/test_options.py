@@ -58,3 +58,11 @@ def test_truth_is_written_as_spark_writes_it(value, found) -> None:
 def test_other_words_are_no_truth(value: str) -> None:
     with pytest.raises(ConfigError, match=r"x: .* is none of true, false"):
         o.truth("x", value)
+
+
+def test_of_a_table_that_is_created_only_what_the_user_said_counts() -> None:
+    given = o.Options({"owner": "me", "location": "file:/a", "slot": "b", "option.slot": "b"})
+    assert given.get(o.PATH, "") == "/a"
+    assert given.get(o.SLOT, "") == "b"
+    with pytest.raises(ConfigError, match="no option 'colums'"):
+        o.Options({"owner": "me", "option.colums": "a"})

@@ -1,81 +1,118 @@
-"""How bundles are shared out into partitions, and rows into batches."""
+"""How chunks are shared out into partitions, and rows into batches."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver.scan import SegmentRef, SlotPart
+from quiver.scan.plan import Piece
+from quiver.segment import StreamEntry
 from quiver.spark.batch import ROWS_MAX, ROWS_MIN, merge, split
 from quiver.spark.partitions import plan
 
 MIB = 1 << 20
 
 
-def _part(segment_seq: int, *, byte_count: int, bundle_count: int = 1, rows: int = 1) -> SlotPart:
+def _piece(
+    segment_seq: int, *, byte_count: int, chunks: int = 1, streams: int = 1, mask: object = None
+) -> Piece:
     segment = SegmentRef(0, segment_seq, f"core_0/segments/{segment_seq}", byte_count)
-    return SlotPart(segment, rows, byte_count, bundle_count, ("a",), pa.schema([]))
+    entries = tuple(
+        StreamEntry(index, 1, 0, 0, byte_count // streams, chunks, chunks)
+        for index in range(streams)
+    )
+    part = SlotPart(segment, chunks, byte_count, chunks, ("a",), pa.schema([]), entries)
+    return Piece(part, None if mask is None else {0: np.array(mask, bool)})
 
 
-def _sizes(parts: list[SlotPart], *, bytes_max: int, count_min: int = 1) -> list[list[int]]:
-    planned = plan(parts, bytes_max=bytes_max, count_min=count_min)
-    return [[piece.segment.segment_seq for piece in pieces] for pieces in planned]
+def _chunks(partitions: list[tuple[Piece, ...]]) -> list[list[tuple[int, list[int]]]]:
+    """Say of each partition which chunks of which segments it reads."""
+    return [
+        [
+            (
+                piece.part.segment.segment_seq,
+                [*range(piece.part.streams[0].chunk_count)]
+                if piece.chunks is None
+                else np.flatnonzero(piece.chunks[0]).tolist(),
+            )
+            for piece in partition
+        ]
+        for partition in partitions
+    ]
+
+
+def _sizes(pieces: list[Piece], *, bytes_max: int, count_min: int = 1) -> list[list[int]]:
+    planned = plan(pieces, bytes_max=bytes_max, count_min=count_min)
+    return [[piece.part.segment.segment_seq for piece in pieces] for pieces in planned]
 
 
 def test_small_segments_share_a_partition_in_order() -> None:
-    parts = [_part(seq, byte_count=3 * MIB) for seq in range(5)]
-    assert _sizes(parts, bytes_max=7 * MIB) == [[0, 1], [2, 3], [4]]
+    pieces = [_piece(seq, byte_count=3 * MIB) for seq in range(6)]
+    assert _sizes(pieces, bytes_max=6 * MIB) == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_a_large_segment_is_cut_between_bundles() -> None:
-    planned = plan([_part(0, byte_count=10 * MIB, bundle_count=5)], bytes_max=4 * MIB, count_min=1)
-    bounds = [(piece.first, piece.stop) for pieces in planned for piece in pieces]
-    assert bounds == [(0, 1), (1, 3), (3, 5)]
+def test_a_large_segment_is_cut_between_chunks() -> None:
+    planned = plan([_piece(0, byte_count=10 * MIB, chunks=5)], bytes_max=5 * MIB, count_min=1)
+    assert _chunks(planned) == [[(0, [0, 1])], [(0, [2, 3, 4])]]
 
 
-def test_a_bundle_larger_than_a_partition_is_not_cut() -> None:
-    assert _sizes([_part(0, byte_count=100 * MIB)], bytes_max=MIB) == [[0]]
+def test_what_a_filter_left_over_is_all_that_is_shared_out() -> None:
+    mask = [False, True, False, True, True, False, False, True]
+    pieces = [_piece(0, byte_count=16 * MIB, chunks=8, mask=mask)]
+    planned = plan(pieces, bytes_max=4 * MIB, count_min=1)
+    assert _chunks(planned) == [[(0, [1, 3])], [(0, [4, 7])]]
+
+
+def test_neither_a_chunk_nor_a_segment_of_several_schemas_is_cut() -> None:
+    assert _sizes([_piece(0, byte_count=100 * MIB)], bytes_max=MIB) == [[0]]
+    mixed = _piece(0, byte_count=100 * MIB, chunks=50, streams=2)
+    assert _sizes([mixed], bytes_max=10 * MIB) == [[0]]
 
 
 def test_there_are_as_many_partitions_as_cores_but_no_tiny_ones() -> None:
-    large = [_part(seq, byte_count=16 * MIB) for seq in range(4)]
+    large = [_piece(seq, byte_count=16 * MIB) for seq in range(4)]
     assert _sizes(large, bytes_max=128 * MIB, count_min=2) == [[0, 1], [2, 3]]
-    small = [_part(seq, byte_count=MIB) for seq in range(4)]
+    small = [_piece(seq, byte_count=MIB) for seq in range(4)]
     assert _sizes(small, bytes_max=128 * MIB, count_min=4) == [[0, 1, 2, 3]]
 
 
-def test_segments_without_the_slot_are_passed_over() -> None:
-    parts = [_part(0, byte_count=0, rows=0), _part(1, byte_count=10)]
-    assert _sizes(parts, bytes_max=MIB) == [[1]]
-    assert _sizes(parts[:1], bytes_max=MIB) == []
+def test_more_partitions_than_cores_are_a_multiple_of_them_and_even() -> None:
+    pieces = [_piece(seq, byte_count=30 * MIB, chunks=30) for seq in range(11)]
+    planned = plan(pieces, bytes_max=128 * MIB, count_min=2)
+    sizes = [sum(len(chunks) for _, chunks in partition) for partition in _chunks(planned)]
+    assert sizes == [82, 83, 82, 83]
+
+
+def test_nothing_to_read_makes_no_partition() -> None:
+    assert plan([], bytes_max=MIB, count_min=2) == []
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 10**9), st.integers(1, 50)), max_size=20),
-    st.integers(1, 10**9),
+    st.integers(1 << 16, 10**9),
     st.integers(1, 64),
 )
-def test_every_bundle_is_in_one_partition_and_the_order_is_kept(
+def test_every_chunk_is_in_one_partition_and_the_order_is_kept(
     shapes: list[tuple[int, int]], bytes_max: int, count_min: int
 ) -> None:
-    parts = [
-        _part(seq, byte_count=size, bundle_count=bundles)
-        for seq, (size, bundles) in enumerate(shapes)
+    pieces = [
+        _piece(seq, byte_count=size, chunks=chunks) for seq, (size, chunks) in enumerate(shapes)
     ]
-    planned = plan(parts, bytes_max=bytes_max, count_min=count_min)
+    planned = plan(pieces, bytes_max=bytes_max, count_min=count_min)
     read = [
-        (piece.segment.segment_seq, index)
-        for pieces in planned
-        for piece in pieces
-        for index in range(piece.first, piece.stop)
+        (seq, chunk)
+        for partition in _chunks(planned)
+        for seq, chunks in partition
+        for chunk in chunks
     ]
-    expected = [(seq, i) for seq, (_, bundles) in enumerate(shapes) for i in range(bundles)]
-    assert read == expected
+    assert read == [(seq, i) for seq, (_, chunks) in enumerate(shapes) for i in range(chunks)]
     assert all(planned)
 
 

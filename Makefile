@@ -20,7 +20,7 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-cores top-picture fuzz demo clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-cores: $(READY) ## four writer processes against one; writes bench/CORES.m
 
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top
+
+bench-spark: $(READY) ## Spark jobs from a store against Parquet; writes bench/SPARK.md; five minutes
+	$(BIN)/python -m bench.spark
 
 soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak

@@ -1,0 +1,1 @@
+"""Spark reads a store and the same rows as Parquet: time and CPU, job by job."""

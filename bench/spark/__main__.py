@@ -1,0 +1,98 @@
+"""``make bench-spark``: Spark jobs from a store against the same jobs from Parquet.
+
+Writes ``bench/SPARK.md``, ``bench/spark.json`` and ``bench/spark.svg`` unless ``--try`` is given.
+``PARTS`` has a place for streaming.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from bench.spark import batch
+from quiver.spark import session
+
+ROOT = Path(__file__).parents[2]
+PARTS = {"batch": batch}
+
+
+def main() -> None:
+    """Measure, and write the page."""
+    options = argparse.ArgumentParser(prog="bench.spark", description=__doc__)
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--scale", type=float, default=1.0, help="of the number of rows")
+    options.add_argument("--dir", help="where to write")
+    options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
+    asked = options.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="quiver-bench-", dir=asked.dir) as folder:
+        spark = session("bench", config={"spark.log.level": "ERROR"})
+        try:
+            for part in PARTS.values():
+                part.prepare(spark, Path(folder), asked.scale)
+                rows += part.measure(spark, Path(folder), asked.rounds)
+        finally:
+            spark.stop()
+    text = page(rows, asked.rounds)
+    if not asked.attempt:
+        (ROOT / "bench" / "SPARK.md").write_text(text)
+        (ROOT / "bench" / "spark.json").write_text(json.dumps(rows, indent=2) + "\n")
+        plot(rows)
+    print(text)
+
+
+def page(rows: list[dict], rounds: int) -> str:
+    """Write the table: a ratio above 1 is faster than Parquet."""
+    about = (
+        f"`make bench-spark`; medians of {rounds} interleaved rounds in one session, warm, on "
+        f"{os.cpu_count()} cores; load at the end {os.getloadavg()[0]:.1f}. Store and Parquet hold "
+        "the same rows, which is checked. A ratio is Parquet's time by the store's: above 1 the "
+        "store is faster. CPU is that of Java and of all Python workers together."
+    )
+    lines = [
+        "# Spark: a store against Parquet",
+        "",
+        about,
+        "",
+        "| job | Parquet | store s | Parquet s | ratio | goal | CPU ratio |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        for source, goal in row["goals"].items():
+            ratio = row["ratios"][source]
+            lines.append(
+                f"| {row['job']} | {source} | {row['seconds']['store']:.2f} "
+                f"| {row['seconds'][source]:.2f} | {ratio:.2f} | {goal:.2f}"
+                f"{'' if ratio >= goal else ' (missed)'} | {row['cpu_ratios'][source]:.2f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def plot(rows: list[dict]) -> None:
+    """Draw the ratios against their goals, if matplotlib is there."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("no matplotlib: bench/spark.svg is as it was")
+        return
+    bars = [
+        (f"{row['job']}\nParquet {source}", row["ratios"][source], goal)
+        for row in rows
+        for source, goal in row["goals"].items()
+    ]
+    figure = Figure(figsize=(8, 0.6 * len(bars) + 1), layout="constrained")
+    axes = figure.subplots()
+    axes.barh([name for name, _, _ in bars], [ratio for _, ratio, _ in bars], color="#4a7")
+    for place, (_, _, goal) in enumerate(bars):
+        axes.plot([goal, goal], [place - 0.4, place + 0.4], color="#c33")
+    axes.axvline(1, color="#999", linewidth=0.5)
+    axes.set_xlabel("speed, Parquet = 1; red is the goal")
+    axes.invert_yaxis()
+    figure.savefig(ROOT / "bench" / "spark.svg")
+
+
+if __name__ == "__main__":
+    main()

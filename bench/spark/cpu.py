@@ -1,0 +1,48 @@
+"""CPU seconds of Spark's Java and of its Python workers: what other load on the machine leaves."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Cpu(NamedTuple):
+    """Seconds of the Java side, and of all Python processes below it."""
+
+    java: float
+    python: float
+
+    def __sub__(self, other: Cpu) -> Cpu:
+        return Cpu(self.java - other.java, self.python - other.python)
+
+
+def spent() -> Cpu:
+    """Add up what all processes below this one have taken so far."""
+    java = python = 0
+    for pid in _below(os.getpid()):
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        name = text[text.index("(") + 1 : text.rindex(")")]
+        own, system, kids, kids_system = (int(n) for n in text[text.rindex(")") :].split()[12:16])
+        if name == "java":
+            java += own + system
+        else:
+            python += own + system + kids + kids_system
+    return Cpu(java / _TICKS, python / _TICKS)
+
+
+def _below(pid: int) -> list[int]:
+    found = []
+    for place in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in place.read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for child in children:
+            found += [child, *_below(child)]
+    return found

@@ -20,7 +20,7 @@ from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, core_numbers
 from quiver.engine.inboxes import inbox_folder
 from quiver.engine.lifecycle import Lag
-from quiver.engine.start import Start, parse_start
+from quiver.engine.start import Position, Start, parse_start
 from quiver.engine.subscription import Subscription, check_limit
 from quiver.engine.wanted import wanted_of
 from quiver.errors import ClosedError, InputError, SubscriberError
@@ -112,6 +112,13 @@ class Consumer:
             self._followers[number] = follower
             self._subscriptions[number] = Subscription(self, follower, self.name, wanted=wanted)
 
+    def _forget_cores(self) -> None:
+        """Let go of cores whose folder is gone: nothing is to be had or told there."""
+        there = core_numbers(self._disk)
+        for number in self._followers.keys() - set(there):
+            self._followers.pop(number).close()
+            del self._subscriptions[number]
+
     # take ----------------------------------------------------------------------------------------
 
     def poll(self) -> BundleHandle | None:
@@ -202,6 +209,7 @@ class Consumer:
         self.check_usable()
         with self._telling(), self._lock:
             self._find_cores()
+            self._forget_cores()
             for follower in self._followers.values():
                 self._guard(follower, lease.check)
                 if follower.refresh():
@@ -258,6 +266,34 @@ class Consumer:
             return tuple(
                 lifecycle.lag_of(self._followers[n], self.name) for n in sorted(self._followers)
             )
+
+    # by position ---------------------------------------------------------------------------------
+
+    @property
+    def store_id(self) -> str:
+        """The id of the store, 32 hexadecimal digits."""
+        return self._manifest.store_id
+
+    def positions(self) -> dict[int, Position]:
+        """Say, for each core, which is the first bundle that has no outcome yet."""
+        self.check_usable()
+        with self._lock:
+            return {n: _first_open(f, self.name) for n, f in sorted(self._followers.items())}
+
+    def ack_before(self, positions: Mapping[int, Position]) -> int:
+        """Ack everything before these positions, by core, whoever holds it; gives how much was new.
+
+        When this returns that survives a power cut. What is behind stays as it is, and so does a
+        core that is not named, or is gone. SubscriberError if another process goes on.
+        """
+        self.refresh()
+        with self._telling(), self._lock:
+            count = 0
+            for number, position in positions.items():
+                if number in self._followers:
+                    count += _ack_before(self._followers[number], self.name, position)
+            self._commit()
+        return count
 
     # close ---------------------------------------------------------------------------------------
 
@@ -324,3 +360,27 @@ class Consumer:
     def __repr__(self) -> str:
         """Name the subscriber and the store."""
         return f"Consumer({self.name!r} of {self._disk.locate('')!r})"
+
+
+def _first_open(follower: Follower, name: str) -> Position:
+    progress = follower.registry.progress(name)
+    floor = progress.floor
+    runs = progress.open_runs(floor)
+    return Position(floor, runs[0][0] if runs else 0)
+
+
+def _ack_before(follower: Follower, name: str, position: Position) -> int:
+    """Resolve what is open before a position, and note that there is something to commit."""
+    progress, count = follower.registry.progress(name), 0
+    for segment_seq in progress.open_segments:
+        if segment_seq > position.segment_seq:
+            break
+        for first, length in progress.open_runs(segment_seq):
+            stop = first + length
+            if segment_seq == position.segment_seq:
+                stop = min(stop, position.bundle_index)
+            if stop > first:
+                count += follower.registry.resolve(name, segment_seq, first, count=stop - first)
+    if count:
+        follower.append(())
+    return count

@@ -29,6 +29,7 @@ from quiver.segment import (
 
 __all__ = [
     "SegmentRef",
+    "SlotLookup",
     "SlotPart",
     "check_same",
     "list_segments",
@@ -121,7 +122,7 @@ def read_parts(
     disk: Disk, segments: Iterable[SegmentRef], slot_id: int, *, needed: Callable[[str], bool]
 ) -> Iterator[SlotPart]:
     """Look up what segments hold of a slot, without reading its rows; of ``needed`` columns."""
-    lookup = _Lookup(slot_id, needed)
+    lookup = SlotLookup(slot_id, needed)
     return (lookup.part(disk, segment) for segment in segments)
 
 
@@ -132,16 +133,20 @@ class _Columns(NamedTuple):
     schema: pa.Schema | None = None
 
 
-class _Lookup:
+class SlotLookup:
     """Looks one slot up in segment after segment; what they have in common is read once."""
 
     def __init__(self, slot_id: int, needed: Callable[[str], bool]) -> None:
+        """Look up the slot of this id, and its ``needed`` columns."""
         self._slot_id = slot_id
         self._needed = needed
         self._known: dict[bytes, _Columns] = {}
 
     def part(self, disk: Disk, segment: SegmentRef) -> SlotPart:
-        """Read a segment's directory, and more of it only where that does not say enough."""
+        """Read a segment's directory, and more of it only where that does not say enough.
+
+        Raises MissingError if the segment is gone.
+        """
         with _advised(disk, segment):
             seen = glance(disk, segment.path)
         if seen is not None:

@@ -1,0 +1,84 @@
+"""Read the bundles of one slot in a segment, few columns of them, each with its index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from quiver.disk import Disk
+from quiver.scan import SegmentRef
+from quiver.scan.snapshot import open_segment
+from quiver.segment import SegmentReader
+
+__all__ = ["Span", "read_span"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bundles ``[first, stop)`` of one segment; None is its end."""
+
+    segment: SegmentRef
+    first: int = 0
+    stop: int | None = None
+
+
+def read_span(
+    disk: Disk, span: Span, slot_id: int, *, columns: Collection[str] | None = None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Give the bundles of a span that fill the slot, in order, as (index, batch).
+
+    With ``columns`` only those that are named and there, in the order of the segment, and no page
+    of others is touched; a batch has at least one column, wanted or not, where it has any. Batches
+    are views of the file. Raises MissingError if the segment is gone, DamageError.
+    """
+    with open_segment(disk, span.segment) as reader:
+        owners, streams, chunks = reader.manifest.chunks_of(slot_id)
+        stop = reader.bundle_count if span.stop is None else span.stop
+        inside = (owners >= span.first) & (owners < stop)
+        opened = {
+            stream: _Stream(reader, stream, columns, whole=bool(inside[streams == stream].all()))
+            for stream in np.unique(streams[inside]).tolist()
+        }
+        places = (owners[inside].tolist(), streams[inside].tolist(), chunks[inside].tolist())
+        for owner, stream, chunk in zip(*places, strict=True):
+            yield owner, opened[stream].chunk(chunk)
+
+
+class _Stream:
+    """One stream, read at once if all of it is wanted: that is checked faster than its chunks."""
+
+    def __init__(
+        self,
+        reader: SegmentReader,
+        stream_id: int,
+        columns: Collection[str] | None,
+        *,
+        whole: bool,
+    ) -> None:
+        self._reader, self._id = reader, stream_id
+        self._places = _places(reader.stream_schema(stream_id), columns)
+        self._batches: list[pa.RecordBatch] | None = None
+        if whole:
+            table: Any = reader.table(stream_id, columns=self._places)
+            batches = table.to_batches()
+            count = next(s.chunk_count for s in reader.streams if s.stream_id == stream_id)
+            # A table does not show chunks without rows or columns.
+            self._batches = batches if len(batches) == count else None
+
+    def chunk(self, index: int) -> pa.RecordBatch:
+        """Give one chunk."""
+        if self._batches is not None:
+            return self._batches[index]
+        return self._reader.chunk(self._id, index, columns=self._places)
+
+
+def _places(schema: pa.Schema, columns: Collection[str] | None) -> tuple[int, ...] | None:
+    """Find the wanted columns; None is all of them, and that is what no place at all would be."""
+    if columns is None:
+        return None
+    places = tuple(place for place, name in enumerate(schema.names) if name in columns)
+    return None if len(places) == len(schema) else places or (0,)

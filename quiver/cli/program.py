@@ -39,6 +39,7 @@ VERBS: Final[dict[str, str]] = {
     "sql": "Run SQL over the slots of a store.",
     "export": "Write bundles to files as a subscriber, each once.",
     "subscriber": "Look after the subscribers of a store.",
+    "spark-ack": "Ack what a streaming query of Spark has committed.",
     "gc": "Adopt cores that nobody writes, and delete what all have.",
     "finalize": "Recover a store and make its log a segment.",
     "repair": "Make a damaged store sound.",

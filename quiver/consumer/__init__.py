@@ -5,6 +5,7 @@
 ``follower``  one core, read without a lock: a desk like the store's own
 ``gathered``  what was done and may not have been folded in yet
 ``lease``     the inbox, and that only the last process counts
+``positions`` acks of everything before a position
 ``keeper``    the thread: new segments, commits
 ============  =====================================================================
 

@@ -14,6 +14,7 @@ from quiver.config import Config
 from quiver.consumer import lease
 from quiver.consumer.follower import Follower
 from quiver.consumer.keeper import Keeper
+from quiver.consumer.positions import ack_before, first_open
 from quiver.disk import Disk
 from quiver.engine import delivery, lifecycle
 from quiver.engine.beside import read_acks
@@ -215,6 +216,14 @@ class Consumer:
                 if follower.refresh():
                     follower.announce()
 
+    def check_lease(self) -> None:
+        """Raise SubscriberError if another process goes on as this subscriber; reads no segment."""
+        self.check_usable()
+        with self._telling(), self._lock:
+            self._forget_cores()
+            for follower in self._followers.values():
+                self._guard(follower, lease.check)
+
     def commit(self) -> None:
         """Return once everything done so far survives a power cut, and a store may fold it in.
 
@@ -274,11 +283,18 @@ class Consumer:
         """The id of the store, 32 hexadecimal digits."""
         return self._manifest.store_id
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether a store said in any core that nothing is to be handed out."""
+        with self._lock:
+            followers = list(self._followers.values())
+        return any(each.registry.member(self.name).paused for each in followers)
+
     def positions(self) -> dict[int, Position]:
         """Say, for each core, which is the first bundle that has no outcome yet."""
         self.check_usable()
         with self._lock:
-            return {n: _first_open(f, self.name) for n, f in sorted(self._followers.items())}
+            return {n: first_open(f, self.name) for n, f in sorted(self._followers.items())}
 
     def ack_before(self, positions: Mapping[int, Position]) -> int:
         """Ack everything before these positions, by core, whoever holds it; gives how much was new.
@@ -291,7 +307,7 @@ class Consumer:
             count = 0
             for number, position in positions.items():
                 if number in self._followers:
-                    count += _ack_before(self._followers[number], self.name, position)
+                    count += ack_before(self._followers[number], self.name, position)
             self._commit()
         return count
 
@@ -360,27 +376,3 @@ class Consumer:
     def __repr__(self) -> str:
         """Name the subscriber and the store."""
         return f"Consumer({self.name!r} of {self._disk.locate('')!r})"
-
-
-def _first_open(follower: Follower, name: str) -> Position:
-    progress = follower.registry.progress(name)
-    floor = progress.floor
-    runs = progress.open_runs(floor)
-    return Position(floor, runs[0][0] if runs else 0)
-
-
-def _ack_before(follower: Follower, name: str, position: Position) -> int:
-    """Resolve what is open before a position, and note that there is something to commit."""
-    progress, count = follower.registry.progress(name), 0
-    for segment_seq in progress.open_segments:
-        if segment_seq > position.segment_seq:
-            break
-        for first, length in progress.open_runs(segment_seq):
-            stop = first + length
-            if segment_seq == position.segment_seq:
-                stop = min(stop, position.bundle_index)
-            if stop > first:
-                count += follower.registry.resolve(name, segment_seq, first, count=stop - first)
-    if count:
-        follower.append(())
-    return count

@@ -16,6 +16,7 @@
 ``held``       locks taken once for work on many folders
 ``inside``     one folder of a disk as a disk of its own
 ``overlay``    another disk with changes that nobody else sees
+``everything`` all that was written, by anybody
 ``foreign``    a file of the user's own, which is in no store
 ``calls``      what the system can do and the standard library does not know
 =============  ====================================================================
@@ -23,6 +24,7 @@
 
 from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
 from quiver.disk.copying import copy_bytes
+from quiver.disk.everything import sync_everything
 from quiver.disk.foreign import foreign_path, read_foreign
 from quiver.disk.held import HeldDisk
 from quiver.disk.holder import lock_holders
@@ -69,5 +71,6 @@ __all__ = [
     "remove",
     "replace",
     "save_bytes",
+    "sync_everything",
     "write_new",
 ]

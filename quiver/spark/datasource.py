@@ -76,6 +76,8 @@ from quiver.spark.reader import FilteringReader, QuiverReader, choose
 from quiver.spark.schema import arrow_schema, to_spark_schema
 from quiver.spark.sink import QuiverStreamWriter, QuiverWriter, batch_writer, stream_writer
 from quiver.spark.span import choose_segments
+from quiver.spark.stream import QuiverStreamReader
+from quiver.spark.stream_query import stream_query, stream_schema
 from quiver.spark.tasks import METADATA, Recipe, expired, store_id_of
 
 __all__ = ["QuiverDataSource"]
@@ -95,6 +97,7 @@ class QuiverDataSource(DataSource):
         """Check the options and take the snapshot."""
         super().__init__(dict(options))
         self._given = o.Options(options)
+        self._is_inferred = False
         self._path = self._given.need(o.PATH, _NO_PATH)
         self._nanoseconds = self._given.get(o.TIMESTAMP_UNIT, "us")
         self._store_id: str | None = None
@@ -111,7 +114,11 @@ class QuiverDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Give the slot's representative schema in Spark's types, all nullable."""
-        return to_spark_schema(self._known_schema(), nanoseconds=self._nanoseconds)
+        self._is_inferred = True  # Spark asks for it unless the user has given one.
+        given = self._given
+        asks_checkpoint = given.find(o.SUBSCRIBER) and given.find(o.CHECKPOINT_LOCATION)
+        schema = stream_schema(given, self._all()) if asks_checkpoint else self._known_schema()
+        return to_spark_schema(schema, nanoseconds=self._nanoseconds)
 
     def reader(self, schema: StructType) -> QuiverReader:
         """Plan the reading of the columns of ``schema``, which may be the user's own."""
@@ -137,6 +144,11 @@ class QuiverDataSource(DataSource):
             count_min=given.get(o.MIN_PARTITIONS, os.cpu_count() or 1),
         )
 
+    def streamReader(self, schema: StructType) -> QuiverStreamReader:  # noqa: N802
+        """Read the columns of ``schema`` as segments come."""
+        query = stream_query(self._given, self._all(), schema, is_inferred=self._is_inferred)
+        return QuiverStreamReader(query)
+
     def writer(self, schema: StructType, overwrite: bool) -> QuiverWriter:  # noqa: FBT001
         """Plan a batch write (``quiver.spark.sink``)."""
         return batch_writer(self._given, schema, self._found, overwrite=overwrite)
@@ -156,6 +168,12 @@ class QuiverDataSource(DataSource):
                     hint="leave includeMetadata away, or the column out with the option columns",
                 )
         return pa.schema([*known, *METADATA])
+
+    def _all(self) -> Scan:
+        """Give the snapshot without a range; raises what kept it from being taken."""
+        if isinstance(self._found, QuiverError):
+            raise self._found
+        return self._whole or self._found
 
     def _resolved(self) -> Scan:
         """Give the snapshot under the one schema that all of it is read as; found out once."""
@@ -192,14 +210,18 @@ class QuiverDataSource(DataSource):
         columns = given.get(o.COLUMNS, ())
         try:
             slot = given.need(o.SLOT, 'say .option("slot", "name")')
-            times = given.find(o.STARTING_TIME), given.find(o.ENDING_TIME)
-            scan = Scan(self._path, slot=slot, columns=columns or None, ingestion_time=times)
+            scan = Scan(self._path, slot=slot, columns=columns or None)
             with closing(LocalDisk(scan.path)) as disk:
                 self._store_id = store_id_of(disk)
+            times = given.find(o.STARTING_TIME), given.find(o.ENDING_TIME)
             start, end = given.find(o.STARTING_SEGMENT), given.find(o.ENDING_SEGMENT)
-            if start is None and end is None:
+            if (*times, start, end) == (None,) * 4:
                 return scan
             self._whole = scan
+            if times != (None, None):
+                scan = Scan(self._path, slot=slot, columns=columns or None, ingestion_time=times)
+            if start is None and end is None:
+                return scan
             strict = given.get(o.FAIL_ON_DATA_LOSS, True)
             return scan.among(choose_segments(scan.segments, start, end, strict=strict))
         except QuiverError as error:

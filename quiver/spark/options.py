@@ -28,18 +28,24 @@ __all__ = [
     "ENDING_TIME",
     "FAIL_ON_DATA_LOSS",
     "INCLUDE_METADATA",
+    "MAX_BYTES",
     "MAX_BYTES_PER_BUNDLE",
     "MAX_PARTITION_BYTES",
     "MAX_ROWS_PER_BUNDLE",
+    "MAX_SEGMENTS",
     "MERGE_SCHEMA",
     "MIN_PARTITIONS",
     "PATH",
     "PUSHDOWN",
+    "SCHEMA_CHANGE",
+    "SINK",
     "SINK_ID",
     "SLOT",
     "SLOTS",
+    "STARTING_OFFSETS",
     "STARTING_SEGMENT",
     "STARTING_TIME",
+    "SUBSCRIBER",
     "TIMESTAMP_UNIT",
     "Option",
     "Options",
@@ -142,6 +148,7 @@ class Option(Generic[T]):
 _READING: Final[frozenset[Use]] = frozenset({"batch", "stream"})
 _BATCH: Final[frozenset[Use]] = frozenset({"batch"})
 _WRITING: Final[frozenset[Use]] = frozenset({"write"})
+_STREAM: Final[frozenset[Use]] = frozenset({"stream"})
 _ALL: Final[frozenset[Use]] = frozenset({"batch", "stream", "write"})
 
 PATH: Final = Option("path", text, _ALL)
@@ -151,12 +158,12 @@ COLUMNS: Final = Option("columns", _names, _READING)
 TIMESTAMP_UNIT: Final = Option("timestampUnit", _nanoseconds, _READING)
 MAX_PARTITION_BYTES: Final = Option("maxPartitionBytes", size, _READING)
 MIN_PARTITIONS: Final = Option("minPartitions", above_zero, _READING)
-INCLUDE_METADATA: Final = Option("includeMetadata", truth, _READING)
+INCLUDE_METADATA: Final = Option("includeMetadata", truth, _BATCH)
 FAIL_ON_DATA_LOSS: Final = Option("failOnDataLoss", truth, _READING)
 
-STARTING_SEGMENT: Final = Option("startingSegment", parse_marks, _BATCH)
+STARTING_SEGMENT: Final = Option("startingSegment", parse_marks, _READING)
 ENDING_SEGMENT: Final = Option("endingSegment", parse_marks, _BATCH)
-STARTING_TIME: Final = Option("startingTime", _time, _BATCH)
+STARTING_TIME: Final = Option("startingTime", _time, _READING)
 ENDING_TIME: Final = Option("endingTime", _time, _BATCH)
 MERGE_SCHEMA: Final = Option("mergeSchema", truth, _BATCH)
 PUSHDOWN: Final = Option("pushdown", truth, _BATCH)
@@ -185,8 +192,8 @@ SLOTS: Final = Option("slots", _names, _WRITING)
 CONFIG: Final = Option("config", text, _WRITING)
 SINK_ID: Final = Option("sinkId", text, _WRITING)
 BATCH_ID: Final = Option("batchId", not_below_zero, _WRITING)
-CHECKPOINT_LOCATION: Final = Option("checkpointLocation", text, _WRITING)
-"""Spark's own; it hands it to the sink as well."""
+CHECKPOINT_LOCATION: Final = Option("checkpointLocation", text, _STREAM | _WRITING)
+"""Spark's own; it hands it to the sink as well, but not to a source."""
 
 _WRITE_OPTIONS: Final = (
     MAX_ROWS_PER_BUNDLE,
@@ -199,6 +206,18 @@ _WRITE_OPTIONS: Final = (
     CHECKPOINT_LOCATION,
 )
 
+STARTING_OFFSETS: Final = Option("startingOffsets", one_of("earliest", "latest"), _STREAM)
+MAX_SEGMENTS: Final = Option("maxSegmentsPerTrigger", above_zero, _STREAM)
+MAX_BYTES: Final = Option("maxBytesPerTrigger", size, _STREAM)
+SCHEMA_CHANGE: Final = Option("schemaChange", one_of("fail", "ignore"), _STREAM)
+SUBSCRIBER: Final = Option("subscriber", text, _STREAM)
+SINK: Final = Option("sink", text, _STREAM)
+
+_STREAM_OPTIONS: Final = (
+    *(STARTING_OFFSETS, MAX_SEGMENTS, MAX_BYTES),
+    *(SCHEMA_CHANGE, SUBSCRIBER, SINK),
+)
+
 _KNOWN: Final[dict[str, Option[object]]] = {
     option.name.lower(): cast("Option[object]", option)
     for option in (
@@ -207,6 +226,7 @@ _KNOWN: Final[dict[str, Option[object]]] = {
         *_READ_OPTIONS,
         *_WRITE_OPTIONS,
         *_BATCH_OPTIONS,
+        *_STREAM_OPTIONS,
     )
 }
 

@@ -9,6 +9,7 @@ import pytest
 import upstream_kit
 
 import quiver
+from quiver.checkpoint import Note, write_note
 from quiver.disk import LocalDisk
 
 PAGE = Path(quiver.__file__).parent / "cli" / "JSON.md"
@@ -108,6 +109,16 @@ def test_the_fields_of_config_are_those_on_the_page(run, tmp_path, kit) -> None:
     assert set(kit.leaves(found)) == fields("config check")
     found = run("config", "show", "--json").document
     assert set(kit.leaves(found)) == fields("config show")
+
+
+def test_the_fields_of_spark_ack_are_those_on_the_page(run, store, tmp_path, kit) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    with quiver.open(store, worker=False) as opened:
+        note = Note(str(store), opened.info().store_id, "logs", "spark")
+    write_note(LocalDisk(checkpoint), note)
+    found = run("spark-ack", checkpoint, "--json").document
+    assert set(kit.leaves(found)) == fields("spark-ack")
 
 
 def test_the_fields_of_gc_are_those_on_the_page(run, store, kit) -> None:

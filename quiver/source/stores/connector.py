@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
+from os import PathLike
 from typing import Final
 
 from quiver.clock import Clock, SystemClock
@@ -33,7 +33,7 @@ class StoreConnector:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | PathLike[str],
         slot: str,
         *,
         subscriber: str | None = None,

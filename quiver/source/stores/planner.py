@@ -63,11 +63,16 @@ class Planner:
 
     # where ---------------------------------------------------------------------------------------
 
-    def start(self, start: Start) -> dict[int, Position]:
-        """Find where each core begins for who starts now; the words are those of ``subscribe``."""
-        wanted = parse_start(start)
+    def start(self, start: Start | Mapping[int, int]) -> dict[int, Position]:
+        """Find where each core begins for who starts now; the words are those of ``subscribe``.
+
+        Numbers may be given by core: one that is not named has all that is still there.
+        """
+        by_core = start if isinstance(start, Mapping) else None
+        of_all = parse_start(start) if not isinstance(start, Mapping) else "earliest"
         found = {}
         for core, listed in self._listing.look().items():
+            wanted = of_all if by_core is None else by_core.get(core, of_all)
             segments = self._listing.with_floor(listed)
             if isinstance(wanted, int):  # A core that is not that far begins with what comes next.
                 found[core] = Position(min(wanted, segments.next_seq))
@@ -177,7 +182,7 @@ class Planner:
             try:
                 part = self._parts[segment] = self._lookup.part(self._disk, segment)
             except MissingError as error:
-                self._lose(segment.core, segment.segment_seq, segment.segment_seq + 1, error)
+                self._lose(segment.core, segment.segment_seq, segment.segment_seq + 1, cause=error)
         return part
 
     def forget(self, before: Positions) -> None:
@@ -224,7 +229,7 @@ class Planner:
                 self._lose(core, first, segments.next_seq)
         self._listing.vanished.clear()
 
-    def _lose(self, core: int, first: int, stop: int, cause: Exception | None = None) -> None:
+    def _lose(self, core: int, first: int, stop: int, *, cause: Exception | None = None) -> None:
         many = stop - first > 1
         named = f"segments {first} to {stop - 1}" if many else f"segment {first}"
         error = SourceError(

@@ -1,0 +1,31 @@
+"""What a streaming query of Spark has committed, read and acked without Spark.
+
+===========  ======================================================================
+``offsets``  how far a query is in a store, as its checkpoint has it
+``folder``   the checkpoint's folder
+``sink``     the files that a file sink wrote, by its log
+``note``     who a query is, left in its checkpoint
+``acking``   ``Acker``: from commits to acks, everything on the disk before
+===========  ======================================================================
+"""
+
+from __future__ import annotations
+
+from quiver.checkpoint.acking import SYNCED, Acker
+from quiver.checkpoint.folder import CheckpointFolder
+from quiver.checkpoint.note import Note, hold, read_notes, write_note
+from quiver.checkpoint.offsets import decode_offset, encode_offset
+from quiver.checkpoint.sink import FileSink
+
+__all__ = [
+    "SYNCED",
+    "Acker",
+    "CheckpointFolder",
+    "FileSink",
+    "Note",
+    "decode_offset",
+    "encode_offset",
+    "hold",
+    "read_notes",
+    "write_note",
+]

@@ -1,0 +1,159 @@
+"""The one process of a streaming query that decides: where it is, what comes next, what is acked.
+
+Spark keeps it for as long as a query runs, so what was learned of segments stays known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quiver.checkpoint import Acker, decode_offset, encode_offset, hold, write_note
+from quiver.clock import Clock
+from quiver.disk import LocalDisk, Lock
+from quiver.errors import ConfigError, SourceError
+from quiver.events import Events
+from quiver.manifest import StoreManifest
+from quiver.scan import SegmentRef, SlotPart
+from quiver.source.stores import Limits, Planner, Position, Positions, Span
+from quiver.spark.stream_plan import share_out, weigh
+from quiver.spark.stream_query import StreamQuery
+from quiver.spark.stream_read import check_schema
+
+__all__ = ["StreamDriver"]
+
+
+class StreamDriver:
+    """Answers what Spark asks of a source. One thread at a time."""
+
+    def __init__(self, query: StreamQuery, *, clock: Clock) -> None:
+        """Open the store; with a subscriber, go on as it: from then on nobody else acks."""
+        self._query, self._clock = query, clock
+        self._disk = LocalDisk(query.path)
+        self._events = Events(store=query.path)
+        store_id = StoreManifest.read(self._disk).store_id
+        if store_id != query.store_id:
+            raise ConfigError(
+                f"the store in {query.path} is another one than when the query was made",
+                hint="load it again",
+            )
+        names = frozenset(query.stored.names)
+        self._planner = Planner(
+            self._disk,
+            query.slot_id,
+            clock=clock,
+            needed=(lambda name: name in names) if query.is_fixed else (lambda _: True),
+            fail_on_loss=query.fails_on_loss,
+            on_loss=self._warn,
+        )
+        self._acker = self._begin_acking() if query.subscriber else None
+        self._lock: Lock | None = None
+        self._initial: dict[int, Position] | None = None
+        self._target: dict[int, Position] | None = None
+        self._given: dict[int, Position] = {}
+
+    def _begin_acking(self) -> Acker:
+        query, start = self._query, self._query.start
+        if isinstance(start, Mapping):
+            raise ConfigError(
+                "startingSegment: a subscriber begins with one number in all cores",
+                hint="such as 12; by core it is for queries without a subscriber",
+            )
+        return Acker(query.note, query.checkpoint, start=start, clock=self._clock)
+
+    # what Spark asks -----------------------------------------------------------------------------
+
+    def initial(self) -> dict[str, Any]:
+        """Say where a query without a checkpoint begins: where its subscriber is, if it has one."""
+        if self._initial is None:
+            newest = self._planner.start("latest")
+            if self._acker is None:
+                self._initial = self._planner.start(self._query.start)
+            else:
+                first = self._planner.start("earliest")
+                self._initial = {
+                    core: min(max(at, first.get(core, at)), newest.get(core, at))
+                    for core, at in self._acker.positions().items()
+                }
+        return self._encode(self._initial)
+
+    def aim(self) -> None:
+        """Take what is finalized now as the end of the query."""
+        self._target = self._planner.newest({})
+
+    def latest(self, start: Mapping[str, Any], *, is_limited: bool) -> dict[str, Any]:
+        """Say up to where the next batch goes; ``start`` itself if there is nothing new."""
+        begin = self._decode(start)
+        self._ack(begin)
+        self._planner.forget(begin)
+        if self._acker is not None and self._acker.is_paused:
+            return self._encode(begin)
+        limits = self._query.limits if is_limited else Limits()
+        self._given = self._planner.latest(begin, limits, upto=self._target)
+        return self._encode(self._given)
+
+    def report(self) -> dict[str, Any]:
+        """Say how far the store is, and how much of that is in no batch yet."""
+        behind = self._planner.backlog(self._given)
+        newest = self._planner.newest(self._given)
+        told = {"bytes": behind.byte_count, "segments": behind.segments}
+        return {"behind": told, **self._encode(newest)}
+
+    def partitions(
+        self, start: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> list[tuple[Span, ...]]:
+        """Share out what lies between two offsets."""
+        query, begin, stop = self._query, self._decode(start), self._decode(end)
+        if self._acker is not None:
+            self._acker.check()
+        spans = list(self._planner.between(begin, stop))
+        self._given = self._given or stop
+        return share_out(
+            weigh(spans, self._look), bytes_max=query.bytes_max, count_min=query.count_min
+        )
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Ack what is committed and on the disk by now; Spark says so one batch late."""
+        self._ack(self._decode(end))
+
+    # ---------------------------------------------------------------------------------------------
+
+    def _look(self, segment: SegmentRef) -> SlotPart | None:
+        part = self._planner.part(segment)
+        if part is not None and part.schema is not None:
+            check_schema(part.schema, self._query, place=f"segment {segment.segment_seq}")
+        return part
+
+    def _ack(self, begin: Positions) -> None:
+        """Ack what was committed before ``begin``, if anything was since it was done last."""
+        if self._acker is None:
+            return
+        self._acker.check()
+        self._leave_note()
+        self._acker.reconcile(begin)
+
+    def _leave_note(self) -> None:
+        """Say in the checkpoint who acks from it, once Spark has made that."""
+        disk = None if self._acker is None else self._acker.folder.disk
+        if self._lock is None and disk is not None:
+            self._lock = hold(disk, self._query.subscriber)
+            write_note(disk, self._query.note)
+
+    def _warn(self, error: SourceError) -> None:
+        if self._events.is_first(str(error)):
+            self._events.warning("spark.rows_lost", split=error.split, error=error)
+            self._events.tell()
+
+    def _encode(self, positions: Positions) -> dict[str, Any]:
+        return encode_offset(positions, store_id=self._query.store_id, slot=self._query.slot)
+
+    def _decode(self, offset: Mapping[str, Any]) -> dict[int, Position]:
+        return decode_offset(offset, store_id=self._query.store_id, slot=self._query.slot)
+
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""
+        if self._acker is not None:
+            self._acker.close()
+        if self._lock is not None:
+            self._lock.release()
+        self._disk.close()

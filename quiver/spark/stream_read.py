@@ -1,0 +1,110 @@
+"""Read the share of one task, and see that its columns are those that the query knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+import pyarrow as pa
+
+from quiver.checkpoint import CheckpointFolder
+from quiver.disk import LocalDisk
+from quiver.errors import ConfigError, InputError, MissingError, SourceError
+from quiver.promote import common_type
+from quiver.scan import conform
+from quiver.schemas import same_type
+from quiver.source.stores import Span, read_span
+from quiver.spark.batch import merge, split
+from quiver.spark.schema import to_spark
+from quiver.spark.stream_query import StreamQuery
+
+__all__ = ["check_query", "check_schema", "read_share"]
+
+_RESTART = "stop the query and start it again with the same checkpoint: it takes them up then"
+
+
+def read_share(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
+    """Give the rows of some spans, in order, in batches as Spark likes them."""
+    return merge(_converted(query, spans))
+
+
+def _converted(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
+    columns = query.stored.names if query.is_fixed else None
+    seen: set[int] = set()
+    kept: list[pa.Schema] = []
+    with closing(LocalDisk(query.path)) as disk:
+        for span in spans:
+            for batch in _read(disk, span, query, columns=columns):
+                if id(batch.schema) not in seen:
+                    check_schema(batch.schema, query, place=_place(span))
+                    seen.add(id(batch.schema))
+                    kept.append(batch.schema)  # Otherwise another one might get its id.
+                for part in split(batch):
+                    yield to_spark(conform(part, query.stored), query.target)
+
+
+def _read(
+    disk: LocalDisk, span: Span, query: StreamQuery, *, columns: list[str] | None
+) -> Iterator[pa.RecordBatch]:
+    try:
+        for _, batch in read_span(disk, span, query.slot_id, columns=columns):
+            yield batch
+    except MissingError as error:
+        if query.fails_on_loss:
+            raise SourceError(
+                f"{_place(span)} went while the query was about to read it",
+                split=f"core_{span.segment.core}",
+                hint="read with the option subscriber, which keeps data from being deleted; or go "
+                "on with what is left: failOnDataLoss=false",
+            ) from error
+
+
+def _place(span: Span) -> str:
+    return f"segment {span.segment.segment_seq} of core {span.segment.core}"
+
+
+def check_schema(found: pa.Schema, query: StreamQuery, *, place: str) -> None:
+    """Raise InputError if data has columns that the query does not know, or cannot hold.
+
+    New ones are left out if the query ignores changes, or has named its own.
+    """
+    new = [name for name in found.names if name not in query.stored.names]
+    if new and not (query.is_fixed or query.ignores_change):
+        raise InputError(
+            f"{place} has new columns of slot {query.slot!r}: {', '.join(new)}",
+            hint=f"{_RESTART}; or leave them out: schemaChange=ignore",
+        )
+    for field in query.stored:
+        index = found.get_field_index(field.name)
+        if index < 0:
+            continue
+        kind = found.field(index).type
+        joined = common_type(field.type, kind)
+        if joined is None or not same_type(joined, field.type):
+            raise InputError(
+                f"{place} has column {field.name!r} of slot {query.slot!r} as {kind}, and the "
+                f"query was started with {field.type}",
+                hint=_RESTART if joined is not None else "leave the column out: columns=...",
+            )
+
+
+def check_query(query: StreamQuery, query_id: str | None) -> None:
+    """Raise ConfigError if the checkpoint that acks are made from is another query's.
+
+    Only where the checkpoint can be seen, and Spark tells which query it is.
+    """
+    if not query.checkpoint or not query_id:
+        return
+    with closing(CheckpointFolder(query.checkpoint)) as folder:
+        disk = folder.disk
+        if disk is None or disk.stat("metadata") is None:
+            return
+        with closing(disk.open("metadata")) as file:
+            text = file.read(0, 1 << 16)
+    found = json.loads(text or "{}").get("id", query_id)
+    if found != query_id:
+        raise ConfigError(
+            f"checkpointLocation: {query.checkpoint} is of query {found}, and this is {query_id}",
+            hint="say what the writer of this query is told",
+        )

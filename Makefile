@@ -6,6 +6,7 @@ CRASH_IMAGES ?= 45000
 POWER_CUTS ?= 520
 DEFECTS ?= 50
 FUZZ_SECONDS ?= 60
+ROUNDS ?= 200
 
 COVERED := wal acks retention subscriber segment engine upstream ledger
 
@@ -20,7 +21,7 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +103,12 @@ fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (6
 
 demo: $(READY) ## append, crash, recover and read with Spark, in a minute
 	$(BIN)/python -m bench.demo
+
+demo-stream: $(READY) ## write, stream with Spark, kill each of them, compare, in three minutes
+	$(BIN)/python -m bench.demo_stream
+
+spark-kills: $(READY) ## the same, ROUNDS (200) kills; writes bench/SPARK_KILLS.md; half an hour
+	$(BIN)/python -m bench.demo_stream --rounds $(ROUNDS) --dir out/spark-kills --result bench/SPARK_KILLS.md
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

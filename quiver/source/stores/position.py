@@ -73,6 +73,9 @@ def place_of(fields: Mapping[str, object]) -> Position:
     for name, limit in (("segment_seq", _SEQ_MAX), ("bundle_index", _INDEX_MAX)):
         value = fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
-            raise InputError(f"{name}: {value!r} is no number of a {name.partition('_')[0]}")
+            raise InputError(
+                f"{name}: {value!r} is no number of a {name.partition('_')[0]}",
+                hint="pass a state as it was handed out, or None for the start",
+            )
         found.append(value)
     return Position(*found)

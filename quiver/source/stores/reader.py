@@ -14,6 +14,7 @@ from quiver.disk import Disk, Watch
 from quiver.engine.numbers import core_folder
 from quiver.errors import ClosedError, MissingError, SourceError
 from quiver.manifest import StoreManifest
+from quiver.scan import Scan, conform
 from quiver.source.protocols import SplitBatch
 from quiver.source.stores.bundles import Span, read_span
 from quiver.source.stores.planner import Planner
@@ -50,6 +51,7 @@ class CoreReader:
         manifest = StoreManifest.read(disk)
         self._disk, self._store_id = disk, manifest.store_id
         self._core, self._slot_id = core_of(split), manifest.slots[slot].slot_id
+        self._slot = slot
         self._columns = None if columns is None else tuple(columns)
         self._at = decode(state, manifest.store_id)
         self._is_begun = state is not None
@@ -57,6 +59,7 @@ class CoreReader:
         self._clock = clock
         self._read: Iterator[tuple[int, pa.RecordBatch]] | None = None
         self._span: Span | None = None
+        self._ahead: tuple[int, pa.RecordBatch] | None = None
         self._closed, self._reading = False, threading.Lock()
         self._let_go = let_go
         self._watch = Watch(disk, ["", f"{core_folder(self._core)}/segments"])
@@ -88,15 +91,18 @@ class CoreReader:
             if self._span is None:
                 return None
             self._read = read_span(self._disk, self._span, self._slot_id, columns=self._columns)
-        found = next(self._read, None)
-        segment = self._span.segment.segment_seq if self._span is not None else 0
-        if found is None:  # Nothing more of the slot is in there; that moves the state alone.
+            self._ahead = next(self._read, None)
+        segment = 0 if self._span is None else self._span.segment.segment_seq
+        found = self._ahead
+        self._ahead = None if found is None else next(self._read, None)
+        if self._ahead is None:  # What else is in there has nothing of the slot.
             self._read = None
             self._at = Position(segment + 1)
+        elif found is not None:
+            self._at = Position(segment, found[0] + 1)
+        if found is None:
             return self._batch(pa.record_batch({}), Position(segment, 0))
-        index, batch = found
-        self._at = Position(segment, index + 1)
-        return self._batch(self._chosen(batch), Position(segment, index))
+        return self._batch(self._chosen(found[1]), Position(segment, found[0]))
 
     def _find(self) -> Span | None:
         """Find the next segment; a reader without a state begins with the first that is there."""
@@ -106,13 +112,18 @@ class CoreReader:
         return self._planner.following(self._core, self._at)
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the columns that were asked for, in that order; one that a bundle lacks is left out.
-
-        To which type it would be is known to whoever knows the bundles before.
-        """
+        """Give the columns that were asked for, in that order; one that a bundle lacks is null."""
         if self._columns is None:
             return batch
-        return batch.select([name for name in self._columns if name in batch.schema.names])
+        missing = [name for name in self._columns if name not in batch.schema.names]
+        if not missing:
+            return batch.select(list(self._columns))
+        # Which type it has is known to bundles that have it; that there is none is an error.
+        known = Scan(self._disk.locate(""), slot=self._slot, columns=missing).schema
+        fields = [
+            (known if name in missing else batch.schema).field(name) for name in self._columns
+        ]
+        return conform(batch, pa.schema([f.with_nullable(nullable=True) for f in fields]))
 
     def _batch(self, batch: pa.RecordBatch, place: Position) -> SplitBatch:
         rows = batch.num_rows

@@ -1,21 +1,26 @@
 """Read and write a store with Spark. Needs ``pip install 'quiver-store[spark]'``, Java included.
 
-===============  ================================================================
-``session``      a local Spark session that works out of the box
-``java``         which Java it runs on
-``datasource``   ``spark.read.format("quiver")``: what Spark asks first
-``options``      the table of its options
-``reader``       what Spark asks of a batch read
-``tasks``        what a task is told, and how it reads its share
-``filters``      Spark's filters as expressions over stored columns
-``span``         ranges of segments
-``partitions``   what each task reads
-``schema``       Arrow types and values to Spark's
-``batch``        batches of the size that Spark likes
-``sink``         ``df.write.format("quiver")`` and ``writeStream``: options, staging, commit
-``sink_schema``  Spark types to Arrow's
-``discovery``    what lets Spark find the source by itself
-===============  ================================================================
+=================  ===========================================================================
+``session``        a local Spark session that works out of the box
+``java``           which Java it runs on
+``datasource``     ``spark.read.format("quiver")``: what Spark asks first
+``options``        the table of its options
+``reader``         a batch read: reading the partitions of one snapshot
+``tasks``          what a task is told, and how it reads its share
+``filters``        Spark's filters as expressions over stored columns
+``span``           ranges of segments
+``partitions``     what each task reads
+``schema``         Arrow types and values to Spark's
+``batch``          batches of the size that Spark likes
+``stream``         ``readStream``: what Spark asks of a source while a query runs
+``stream_query``   what a streaming query asks of a store
+``stream_driver``  decides what comes next, and acks
+``stream_plan``    shares a micro-batch out into tasks
+``stream_read``    reads the share of one task
+``sink``           ``df.write.format("quiver")`` and ``writeStream``: options, staging, commit
+``sink_schema``    Spark types to Arrow's
+``discovery``      what lets Spark find the source by itself
+=================  ===========================================================================
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ One ``load`` is one snapshot: the list of segments is fixed when the DataFrame i
 is derived from it reads the same rows. Load again to see newer ones. If the store has deleted a
 segment of the snapshot by then the query fails and says that the snapshot has expired.
 
+<<<<<<< HEAD
 With ``pushdown`` Spark hands filters down: what their statistics exclude is not read, most rows
 that do not pass are left out, and Spark tries each filter again. But Spark 4.3 keeps one plan for
 each ``load``, made with the filters that it saw last, and takes it for every other query and for
@@ -52,6 +53,11 @@ under one path.
 back: ``SELECT ... FROM t WITH (`path`='...', `slot`='...')``, or make a ``TEMPORARY VIEW``.
 
 Writing has options of its own: ``quiver.spark.sink``.
+=======
+``readStream`` takes more of them: ``STREAMING.md``.
+
+The source is for reading only: what is to be stored goes through ``quiver.open``.
+>>>>>>> b21e413 (Streaming: its page, decisions, events; a quieter writer in the demo)
 
 A slot that no finalized segment holds yet has no schema: an error, unless a schema is given, which
 then makes an empty DataFrame.

@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """What a Spark read tells: what it plans to read, and what it leaves out because it is lost."""
 
 from __future__ import annotations
@@ -28,3 +29,28 @@ def test_a_plan_is_told_and_so_is_each_segment_that_is_lost(tmp_path, caplog) ->
     assert sum(batch.num_rows for batch in reader.read(partition)) == 1
     assert _events(caplog) == ["spark.planned", "spark.segment_lost"]
     assert (caplog.records[-1].core, caplog.records[-1].segment_seq) == (0, 0)
+=======
+"""What a streaming query tells of what it could not read any more."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from store_kit import writer
+
+from quiver.spark import QuiverDataSource
+
+
+def test_rows_that_went_before_they_were_read_are_told_one_time(heard, tmp_path) -> None:
+    numbers = [[{"logs": pa.record_batch({"n": [n]})}] for n in range(3)]
+    store = writer(tmp_path / "store")(*numbers)
+    source = QuiverDataSource({"path": store, "slot": "logs", "failOnDataLoss": "false"})
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    (tmp_path / "store" / "core_0" / "segments" / f"{1:016}.qseg").unlink()
+    for _ in range(2):
+        reader.latestOffset(start, ReadAllAvailable())
+    (fields,) = heard.of("spark.rows_lost")
+    assert fields["split"] == "core_0"
+    assert fields["error"].startswith("segment 1 of core 0 is gone")
+>>>>>>> b21e413 (Streaming: its page, decisions, events; a quieter writer in the demo)

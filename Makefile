@@ -21,7 +21,7 @@ FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores bench-streaming top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md
 
 bench-cores: $(READY) ## four writer processes against one; writes bench/CORES.md; ten minutes
 	$(BIN)/python -m bench.cores
+
+bench-streaming: $(READY) ## a stream against a batch, latency, planning; prints figures; five minutes
+	$(BIN)/python -m bench.streaming
 
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top

@@ -40,6 +40,7 @@ class CheckpointFolder:
         self.path = local_path("checkpointLocation", path)
         self._disk: LocalDisk | None = None
         self._synced: dict[str, tuple[int, int]] = {}
+        self._way_synced = False
 
     @property
     def disk(self) -> LocalDisk | None:
@@ -110,9 +111,9 @@ class CheckpointFolder:
             self.disk.sync_dir(folder)
         if self.disk.stat("state") is not None:
             self._sync_tree(self.disk, "state")
-        if not self._synced.get(""):
+        if not self._way_synced:
             sync_way(self.path)
-            self._synced[""] = (1, 1)
+            self._way_synced = True
 
     def _sync_tree(self, disk: LocalDisk, folder: str) -> None:
         """Sync all files below a folder that changed since the last time."""

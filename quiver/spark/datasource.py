@@ -33,7 +33,6 @@ One ``load`` is one snapshot: the list of segments is fixed when the DataFrame i
 is derived from it reads the same rows. Load again to see newer ones. If the store has deleted a
 segment of the snapshot by then the query fails and says that the snapshot has expired.
 
-<<<<<<< HEAD
 With ``pushdown`` Spark hands filters down: what their statistics exclude is not read, most rows
 that do not pass are left out, and Spark tries each filter again. But Spark 4.3 keeps one plan for
 each ``load``, made with the filters that it saw last, and takes it for every other query and for
@@ -52,12 +51,8 @@ under one path.
 ``CREATE TABLE t USING quiver OPTIONS (...)`` keeps the schema, but Spark does not hand the options
 back: ``SELECT ... FROM t WITH (`path`='...', `slot`='...')``, or make a ``TEMPORARY VIEW``.
 
-Writing has options of its own: ``quiver.spark.sink``.
-=======
-``readStream`` takes more of them: ``STREAMING.md``.
-
-The source is for reading only: what is to be stored goes through ``quiver.open``.
->>>>>>> b21e413 (Streaming: its page, decisions, events; a quieter writer in the demo)
+``readStream`` takes more of them: ``STREAMING.md``. Writing has options of its own:
+``quiver.spark.sink``.
 
 A slot that no finalized segment holds yet has no schema: an error, unless a schema is given, which
 then makes an empty DataFrame.

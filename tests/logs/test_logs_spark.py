@@ -1,13 +1,14 @@
-<<<<<<< HEAD
-"""What a Spark read tells: what it plans to read, and what it leaves out because it is lost."""
+"""What reading with Spark tells: what it plans to read, and what was lost before it could."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from store_kit import writer
+
+from quiver.spark import QuiverDataSource
 
 
 def _events(caplog) -> list[str]:
@@ -15,11 +16,10 @@ def _events(caplog) -> list[str]:
 
 
 def test_a_plan_is_told_and_so_is_each_segment_that_is_lost(tmp_path, caplog) -> None:
-    spark = pytest.importorskip("quiver.spark")
     caplog.set_level("INFO", "quiver.spark")
     bundle = {"logs": pa.record_batch({"n": [1]})}
     store = writer(tmp_path / "store")([bundle], [bundle])
-    source = spark.QuiverDataSource({"path": store, "slot": "logs", "failOnDataLoss": "false"})
+    source = QuiverDataSource({"path": store, "slot": "logs", "failOnDataLoss": "false"})
     reader = source.reader(source.schema())
     (partition,) = reader.partitions()
     assert _events(caplog) == ["spark.planned"]
@@ -29,16 +29,6 @@ def test_a_plan_is_told_and_so_is_each_segment_that_is_lost(tmp_path, caplog) ->
     assert sum(batch.num_rows for batch in reader.read(partition)) == 1
     assert _events(caplog) == ["spark.planned", "spark.segment_lost"]
     assert (caplog.records[-1].core, caplog.records[-1].segment_seq) == (0, 0)
-=======
-"""What a streaming query tells of what it could not read any more."""
-
-from __future__ import annotations
-
-import pyarrow as pa
-from pyspark.sql.streaming.datasource import ReadAllAvailable
-from store_kit import writer
-
-from quiver.spark import QuiverDataSource
 
 
 def test_rows_that_went_before_they_were_read_are_told_one_time(heard, tmp_path) -> None:
@@ -53,4 +43,3 @@ def test_rows_that_went_before_they_were_read_are_told_one_time(heard, tmp_path)
     (fields,) = heard.of("spark.rows_lost")
     assert fields["split"] == "core_0"
     assert fields["error"].startswith("segment 1 of core 0 is gone")
->>>>>>> b21e413 (Streaming: its page, decisions, events; a quieter writer in the demo)

@@ -8,7 +8,7 @@ DEFECTS ?= 50
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 200
 
-COVERED := wal acks retention subscriber segment engine upstream ledger
+COVERED := wal acks retention subscriber segment engine upstream ledger progress
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -100,7 +100,7 @@ $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	@touch $@
 
 fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (60) for each
-	@set -e; for target in wal acks ipc ledger retention segment source upstream; do \
+	@set -e; for target in wal acks ipc ledger progress retention segment source upstream; do \
 		echo "fuzz $$target for $(FUZZ_SECONDS) s"; \
 		$(BIN)/python fuzz/run.py $$target $(FUZZ_SECONDS); done
 

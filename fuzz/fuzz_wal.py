@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from quiver.config import WalConfig
 from quiver.errors import DamageError, VersionError
-from quiver.payload import EncodedBundle
+from quiver.payload import EncodedBundle, Payload
 from quiver.slots import SlotTable
 from quiver.testing import MemoryDisk
 from quiver.wal.format import (
@@ -40,6 +40,7 @@ LIMIT = 1 << 16
 COVERED_SEQ = 41
 DIGEST = SlotTable.of(["events", "notes"]).digest()
 FOLDER, QUARANTINE = "wal", "quarantine"
+NOTED = EncodedBundle(43, 5, (Payload(0, 0, bytes(32), 1, b"payload"),), b"a note")
 ACTIVE, OLDER, SIDECAR_PATH = "wal/quiver.wal", "wal/quiver.wal.1", "wal/truncate.offset"
 
 

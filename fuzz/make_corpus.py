@@ -9,6 +9,7 @@ from pathlib import Path
 import fuzz_acks
 import fuzz_ipc
 import fuzz_ledger
+import fuzz_progress
 import fuzz_retention
 import fuzz_segment
 import fuzz_source
@@ -38,6 +39,7 @@ def wal_seeds() -> dict[str, bytes]:
     rotated = log[:second] + head + log[second:]
     damaged = log[:100] + b"\xff" * 8 + log[108:]
     own_place = fuzz_wal.encode_sidecar(fuzz_wal.Place(1, second))
+    noted = fuzz_wal.encode_bundle(fuzz_wal.NOTED)
     every = fuzz_wal.REPAIR | fuzz_wal.ROTATED | fuzz_wal.WITH_SIDECAR | fuzz_wal.COVERED
     return {
         "golden": seed(0, log),
@@ -46,6 +48,8 @@ def wal_seeds() -> dict[str, bytes]:
         "rotated": seed(fuzz_wal.ROTATED | fuzz_wal.REPAIR, rotated, second),
         "covered": seed(every, rotated + own_place, second),
         "damaged": seed(0, damaged),
+        "noted": seed(0, log + noted),
+        "noted-repaired": seed(fuzz_wal.REPAIR, head + noted + log[len(head) :]),
         "torn": seed(0, log[:-7]),
         "torn-retired": seed(0, b"\xff" + log[1:-7]),
         "hole": seed(0, head + bytes(second - len(head)) + log[second:]),
@@ -133,6 +137,18 @@ def ledger_seeds() -> dict[str, bytes]:
     }
 
 
+def progress_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "progress" / "progress").read_bytes()
+    repair = bytes([fuzz_progress.REPAIR])
+    return {
+        "golden": b"\0" + golden,
+        "golden-repaired": repair + golden,
+        "damaged": b"\0" + golden[:70] + b"\xff" * 8 + golden[78:],
+        "newer": repair + golden[:8] + b"\2" + golden[9:],
+        "torn": b"\0" + golden[:-30],
+    }
+
+
 def retention_seeds() -> dict[str, bytes]:
     golden = (GOLDEN / "retention" / "ages").read_bytes()
     repair = bytes([fuzz_retention.REPAIR])
@@ -187,6 +203,7 @@ SEEDS = {
     "acks": acks_seeds,
     "ipc": ipc_seeds,
     "ledger": ledger_seeds,
+    "progress": progress_seeds,
     "retention": retention_seeds,
     "segment": segment_seeds,
     "source": source_seeds,

@@ -47,7 +47,16 @@ if TYPE_CHECKING:
     from quiver.config import Config
     from quiver.config_file import LoadedConfig, load_config
     from quiver.consumer import Consumer, subscribe
-    from quiver.engine import Adopted, Receipt, Store, adopt, open  # noqa: A004
+    from quiver.engine import (
+        Adopted,
+        Follower,
+        Progress,
+        Receipt,
+        Store,
+        adopt,
+        open,  # noqa: A004
+        read_progress,
+    )
     from quiver.scan import Scan, scan
     from quiver.slots import Slot, SlotTable
 
@@ -65,11 +74,13 @@ __all__ = [
     "Consumer",
     "DamageError",
     "DamagedEntry",
+    "Follower",
     "InputError",
     "LoadedConfig",
     "LockedError",
     "MissingError",
     "PoisonedError",
+    "Progress",
     "QuiverError",
     "Receipt",
     "RecordBundle",
@@ -88,6 +99,7 @@ __all__ = [
     "aio",
     "load_config",
     "open",
+    "read_progress",
     "scan",
     "subscribe",
 ]
@@ -96,7 +108,9 @@ _LAZY = {
     "Adopted": "quiver.engine",
     "Config": "quiver.config",
     "Consumer": "quiver.consumer",
+    "Follower": "quiver.engine",
     "LoadedConfig": "quiver.config_file",
+    "Progress": "quiver.engine",
     "Receipt": "quiver.engine",
     "RecordBundle": "quiver.bundle",
     "Scan": "quiver.scan",
@@ -107,6 +121,7 @@ _LAZY = {
     "aio": "quiver.aio",
     "load_config": "quiver.config_file",
     "open": "quiver.engine",
+    "read_progress": "quiver.engine",
     "scan": "quiver.scan",
     "subscribe": "quiver.consumer",
 }

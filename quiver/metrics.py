@@ -31,7 +31,7 @@ _UNITS: Final = {"By": "bytes", "s": "seconds"}
 _EVICTED: Final = ("steady", "size")
 _DROPPED: Final = ("size", "age")
 _POLICIES: Final = ("backpressure", "drop_oldest")
-_DAMAGED: Final = ("wal", "segment", "acks")
+_DAMAGED: Final = ("wal", "segment", "acks", "progress")
 _STATIONS: Final = ("wal", "segments", "acks", "quarantine", "dead_letters", "reserve")
 
 _SYNC: Final = (

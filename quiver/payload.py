@@ -41,6 +41,8 @@ class EncodedBundle(NamedTuple):
     wal_seq: int
     ingestion_ns: int
     payloads: tuple[Payload, ...]
+    note: bytes | None = None
+    """How far its source was read with it, as ``quiver.progress`` writes it; mostly nothing."""
 
     @property
     def payload_bytes(self) -> int:

@@ -21,7 +21,7 @@ FUNCTION_LINES_MAX = 60
 LINE_LENGTH_MAX = 100
 POSITIONAL_MAX = 3
 
-STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream", "ledger"}
+STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream", "ledger", "progress"}
 SURFACES = {"aio", "spark", "ship", "chain", "upsert", "otel", "observe", "export"}
 FLOORS = {"disk", "casts", "engine", "scan", "consumer", "sink", "source", "checkpoint"}
 ROOMS = {"cli", "testing"} | FLOORS | STATIONS | SURFACES

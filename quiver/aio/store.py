@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self, TypeVar, overload
 from quiver.aio.bell import Bell
 from quiver.aio.call import ask
 from quiver.aio.subscription import AsyncSubscription
-from quiver.engine import Receipt, RecoveryReport, Store, StoreInfo
+from quiver.engine import Follower, Progress, Receipt, RecoveryReport, Store, StoreInfo
 from quiver.engine.start import Start
 from quiver.engine.wanted import DeliveryOrder
 from quiver.errors import CapacityError, ClosedError, InputError, PoisonedError
@@ -58,6 +58,7 @@ class AsyncStore:
         *,
         wait: Literal[True] = True,
         timeout: float | str | None = None,  # noqa: ASYNC109
+        progress: Progress | None = None,
     ) -> int: ...
     @overload
     async def append(
@@ -66,6 +67,7 @@ class AsyncStore:
         *,
         wait: Literal[False],
         timeout: float | str | None = None,  # noqa: ASYNC109
+        progress: Progress | None = None,
     ) -> Receipt: ...
 
     async def append(  # Of one name and meaning with Store.append.
@@ -74,6 +76,7 @@ class AsyncStore:
         *,
         wait: bool = True,
         timeout: float | str | None = None,  # noqa: ASYNC109
+        progress: Progress | None = None,
     ) -> int | Receipt:
         """Take one bundle and give its wal_seq, once it survives what ``wal.durability`` promises.
 
@@ -82,19 +85,23 @@ class AsyncStore:
         awaited, as soon as the bundle is taken. In a full store it waits for room as long as
         ``timeout`` or ``retention.block_timeout`` says; what comes meanwhile and finds room is
         taken before it. Cancelled, it has taken the bundle or not, and a bundle that was taken
-        becomes durable all the same.
+        becomes durable all the same. ``progress``, made by a Follower, goes with it.
         """
-        receipt = await self._take(bundle, self._store.wait_for_room_ns(timeout))
+        receipt = await self._take(bundle, self._store.wait_for_room_ns(timeout), progress)
         if not wait:
             return receipt
         if self._store.durability == "sync":
             await receipt
         return receipt.wal_seq
 
-    async def _take(self, bundle: Mapping[str, Any], rest_ns: int) -> Receipt:
+    async def _take(
+        self, bundle: Mapping[str, Any], rest_ns: int, progress: Progress | None
+    ) -> Receipt:
         """Take a bundle, and again when something has changed, as long as there is time."""
         try:
-            return await self._ask(lambda: self._store.append(bundle, wait=False, timeout=0))
+            return await self._ask(
+                lambda: self._store.append(bundle, wait=False, timeout=0, progress=progress)
+            )
         except CapacityError:
             if not rest_ns:
                 raise
@@ -106,7 +113,7 @@ class AsyncStore:
                 bell.silence()
                 waited_ns = int((loop.time() - began) * SECOND)
                 try:
-                    return await self._ask(lambda: self._store.append_again(bundle))
+                    return await self._ask(lambda: self._store.append_again(bundle, progress))
                 except CapacityError:
                     if waited_ns >= rest_ns:
                         raise
@@ -115,6 +122,23 @@ class AsyncStore:
             self._store.listeners.discard(bell.ring)
             waited_ns = int((loop.time() - began) * SECOND)
             self._store.instruments.add("quiver.wal.throttled", waited_ns)
+
+    async def follow(self, source: str) -> Follower:
+        """Begin to read a source for this store, as ``Store.follow`` does.
+
+        ``unfollow``, or closing the store, lets others; to ``close`` a follower would block.
+        """
+        return await ask(
+            self._worker, lambda: self._store.follow(source), undo=lambda follower: follower.close()
+        )
+
+    async def unfollow(self, follower: Follower) -> None:
+        """Make durable what was appended, and let others follow the source."""
+        await self._ask(follower.close)
+
+    async def progress(self, source: str) -> dict[str, str]:
+        """Give the state of each split of a source as of the last bundle, which is durable then."""
+        return await self._ask(lambda: self._store.progress(source))
 
     async def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut."""

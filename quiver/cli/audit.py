@@ -9,7 +9,7 @@ how a live writer is kept from looking like damage is said in ``inspect``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -22,21 +22,19 @@ from quiver.cli.inspect import (
     naming,
     survey_wal,
 )
+from quiver.cli.known import CORE_NAMES, store_names
 from quiver.cli.outcomes import inbox_faults, mark_faults
+from quiver.cli.progress import progress_faults
 from quiver.disk import Disk, Stat, is_temporary
-from quiver.engine.ages import AGES_NAME
 from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, covered_place
-from quiver.engine.cores import VISIT_NAME
-from quiver.engine.intake_journal import JOURNAL_NAME, SINKS, TAKEN
+from quiver.engine.intake_journal import TAKEN
 from quiver.engine.migration import layout_of_log
-from quiver.engine.numbers import STAGING
-from quiver.engine.reserve import RESERVE_NAME
 from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError, VersionError
 from quiver.ipc import decode_stream
-from quiver.ledger import LEDGER_NAME
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.payload import EncodedBundle
+from quiver.progress import decode_note
 from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
 from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place, rotated_generation
 from quiver.wal.format import HEADER_BYTES
@@ -91,9 +89,7 @@ def audit(disk: Disk, advance: Advance) -> Iterator[Finding]:
             raise
         path = disk.locate(MANIFEST_NAME)
         yield _damage("store", DamagedEntry("the manifest of a store with data is gone", path=path))
-    own = {MANIFEST_NAME, f"{MANIFEST_NAME}.lock", LEDGER_NAME, STAGING, SINKS}
-    known = own | {core_folder(core) for core in cores}
-    yield from _strangers(disk, "", known, station="store")
+    yield from _strangers(disk, "", store_names(cores), station="store")
     for core in cores:
         yield from _audit_core(disk, core, manifest, advance=advance)
 
@@ -102,8 +98,7 @@ def _audit_core(
     disk: Disk, core: int, manifest: StoreManifest | None, *, advance: Advance
 ) -> Iterator[Finding]:
     folder = core_folder(core)
-    known = {"LOCK", VISIT_NAME, "dead_letters", AGES_NAME, RESERVE_NAME, JOURNAL_NAME, *_STATIONS}
-    yield from _strangers(disk, folder, known, station="store")
+    yield from _strangers(disk, folder, CORE_NAMES, station="store")
     if manifest is not None and layout_of_log(disk, core, manifest) != manifest.layout_digest:
         yield Finding("note", "store", disk.locate(MANIFEST_NAME), _UNFINISHED)
     try:
@@ -116,6 +111,11 @@ def _audit_core(
     if manifest is not None:
         faults = inbox_faults(disk, core, manifest.store_id)
         yield from (_damage("acks", error) for error in faults)
+        for error in progress_faults(disk, core, manifest.store_id):
+            if isinstance(error, VersionError):
+                yield _unreadable("progress", error)
+            else:
+                yield _damage("progress", error)
     yield from _audit_quarantine(disk, core, advance)
 
 
@@ -181,6 +181,8 @@ def _decode(bundle: EncodedBundle, manifest: StoreManifest | None) -> None:
     """Read a bundle as recovery would; raises DamagedEntry if that could not."""
     if not bundle.payloads:
         raise DamagedEntry("a bundle has no slot")
+    if bundle.note is not None:
+        decode_note(bundle.note)
     for payload in bundle.payloads:
         if manifest is not None and payload.slot_id not in manifest.slots:
             raise DamagedEntry("a bundle has an unknown slot", found=payload.slot_id)
@@ -355,7 +357,7 @@ def _reason(disk: Disk, path: str) -> str:
 # findings --------------------------------------------------------------------------------------
 
 
-def _strangers(disk: Disk, folder: str, known: set[str], *, station: str) -> Iterator[Finding]:
+def _strangers(disk: Disk, folder: str, known: Set[str], *, station: str) -> Iterator[Finding]:
     for entry in listing(disk, folder):
         if entry.name in known:
             continue

@@ -9,6 +9,7 @@ kind of file   known by               items
 ``acks``       first bytes            header, then records and damage in order of offset
 ``checkpoint`` first bytes            header, then subscribers
 ``inbox``      first bytes            one
+``progress``   first bytes            each of its two copies
 ``manifest``   JSON with a store id   the fields
 =============  =====================  =======================================================
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -31,9 +32,11 @@ from quiver.acks.inbox import INBOX_BYTES_MAX, INBOX_MAGIC, decode_inbox
 from quiver.acks.opening import LOG_BYTES_MAX
 from quiver.acks.replay import read_log
 from quiver.cli.output import format_time
+from quiver.cli.progress import ProgressItem, note_fields, noted_items, progress_items
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File
 from quiver.errors import DamageError, InputError
+from quiver.progress.format import MAGIC as PROGRESS_MAGIC
 from quiver.segment import SegmentReader
 from quiver.segment.format import MAGIC as SEGMENT_MAGIC
 from quiver.segment.format import TRAILER_BYTES, decode_footer, decode_trailer
@@ -41,8 +44,11 @@ from quiver.wal import rotated_generation
 from quiver.wal.format import (
     BUNDLE,
     CHECKPOINT,
+    HEAD,
     HEADER,
     HEADER_BYTES,
+    LENGTH,
+    NOTE_LENGTH,
     SIDECAR,
     SIDECAR_MAGIC,
     decode_bundle,
@@ -130,6 +136,9 @@ def _wal(disk: Disk, path: str) -> Items:
                 if item.damage is not None:
                     yield _damage(item.damage, item.offset)
                 yield _wal_entry(item)
+                if (note := item.frame.note) is not None:
+                    at = item.offset + LENGTH.size + HEAD.size + NOTE_LENGTH.size
+                    yield Item("progress", at, len(note), note_fields(note))
             elif isinstance(item, BadRegion):
                 yield _damage(item.error, item.end)
             elif item.error is not None:
@@ -214,6 +223,7 @@ def _segment(disk: Disk, path: str) -> Items:
                 yield _damage(error)
         for index in range(reader.bundle_count):
             yield _bundle(reader, index)
+        yield from _progress_items(noted_items(disk, reader.info))
         try:
             reader.verify()
         except DamageError as error:
@@ -234,7 +244,8 @@ def _footer(disk: Disk, path: str) -> Item:
     for name in ("ingestion_ns_min", "ingestion_ns_max"):
         extension[name.replace("_ns_", "_time_")] = format_time(extension.pop(name, None))
     extension["index_bytes"] = extension.pop("index_length", None)
-    for name in ("directory_crc32c", "manifest_crc32c", "index_crc32c"):
+    extension["progress_bytes"] = extension.pop("progress_length", None)
+    for name in ("directory_crc32c", "manifest_crc32c", "index_crc32c", "progress_crc32c"):
         extension[name] = _hex(extension.get(name))
     fields.update(extension)
     fields["crc32"] = _hex(trailer.crc32)
@@ -352,7 +363,20 @@ def _manifest(disk: Disk, path: str) -> Items:
     yield Item("manifest", 0, len(data), fields)
 
 
+def _progress(disk: Disk, path: str) -> Items:
+    return _progress_items(progress_items(disk, path))
+
+
+def _progress_items(items: Iterable[ProgressItem]) -> Items:
+    for offset, length, found in items:
+        if isinstance(found, DamageError):
+            yield _damage(found, offset + length)
+        else:
+            yield Item("progress", offset, length, found)
+
+
 _MAGICS: Final = {
+    PROGRESS_MAGIC: "progress",
     WAL_MAGIC: "wal",
     SIDECAR_MAGIC: "sidecar",
     ACKS_MAGIC: "acks",
@@ -367,5 +391,6 @@ _DISSECTORS: Final[dict[str, Callable[[Disk, str], Items]]] = {
     "checkpoint": _checkpoint,
     "inbox": _inbox,
     "manifest": _manifest,
+    "progress": _progress,
 }
 KINDS: Final = tuple(_DISSECTORS)

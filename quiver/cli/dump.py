@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dump"]
 
-_KINDS: Final = ("wal", "sidecar", "segment", "acks", "checkpoint", "inbox", "manifest")
+_KINDS: Final = ("wal", "sidecar", "segment", "acks", "checkpoint", "inbox", "manifest", "progress")
 _SHORT: Final = {"fingerprint": 8}
 """How many characters of a long value a person is shown; JSON has all of it."""
 
@@ -46,9 +46,9 @@ _DULL: Final = (("lease", 0), ("reason", 0))
 def dump(output: Output, *, path: str, limit: int | None, kind: str | None) -> int:
     """Show what is in one file of a store.
 
-    WAL, truncate sidecar, segment, ack.log, its checkpoint, an inbox, quiver.json: which of them it
-    is, the bytes tell and not the name. Damaged items are shown as such and the walk goes on; the
-    exit code is 9 then.
+    WAL, truncate sidecar, segment, ack.log, its checkpoint, an inbox, quiver.json, progress: which
+    of them it is, the bytes tell and not the name. Damaged items are shown as such and the walk
+    goes on; the exit code is 9 then.
     """
     from quiver.cli.dissect import dissect, recognize
     from quiver.disk import LocalDisk

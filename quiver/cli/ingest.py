@@ -58,6 +58,10 @@ class _Tally:
         ("quiver ingest store --slot events=events.parquet", "one file, 65,536 rows a bundle"),
         ("quiver ingest store --slot logs=l.csv --slot traces=t.arrow", "two slots, side by side"),
         ("quiver ingest store --slot a=a.ndjson --slot b=b.ndjson --by id", "a bundle for each id"),
+        (
+            "quiver ingest store --slot events --follow files:inbox",
+            "files of a folder, as they come",
+        ),
     ),
 )
 @click.argument("folder", metavar="DIR")
@@ -81,6 +85,20 @@ class _Tally:
 @click.option(
     "--null", "nulls", multiple=True, metavar="TEXT", help="What CSV has for no value. Repeatable."
 )
+@click.option(
+    "--follow",
+    "source",
+    metavar="SOURCE",
+    help="Read a source and go on: files:DIR or nats://HOST, with ?OPTION=VALUE&... behind it.",
+)
+@click.option("--once", is_flag=True, help="With --follow: end when there is nothing more.")
+@click.option(
+    "--idle",
+    default="5s",
+    show_default=True,
+    metavar="TIME",
+    help="With --once: how long nothing must have come.",
+)
 @strict_option
 @metrics_option
 @config_options
@@ -92,6 +110,9 @@ def ingest(
     batch_rows: int,
     by: str | None,
     nulls: tuple[str, ...],
+    source: str | None,
+    once: bool,
+    idle: str,
     strict: bool,
     metrics: str | None,
 ) -> None:
@@ -101,6 +122,10 @@ def ingest(
     the i-th bundle; with it rows of all files that have the same value do, and a slot without such
     rows is absent. When this ends every bundle is in a segment and survives a power cut.
 
+    With --follow --slot names one slot and no file. What was read is in the log with the rows, so
+    that a later run goes on exactly behind the last durable bundle, however this one ended. SIGINT
+    and SIGTERM end it well.
+
     CSV columns get their types from the first 16 MiB; an empty field is null unless it is quoted.
     FILE is a regular file, no pipe: it is looked at first and then read.
     """
@@ -108,6 +133,27 @@ def ingest(
     from quiver.cli.sources import open_source
 
     check_endpoint(metrics)
+    if source is not None:
+        from quiver.cli.feeding import feed
+
+        if by is not None or nulls or batch_rows != _BATCH_ROWS:
+            raise InputError(
+                "--by, --null and --batch-rows are for files that are read once",
+                hint="options of a source stand behind it: files:DIR?nulls=NA&batch_rows=1000",
+            )
+        feed(
+            output,
+            folder,
+            source=source,
+            slots=pairs,
+            once=once,
+            idle=idle,
+            strict=strict,
+            metrics=metrics,
+        )
+        return
+    if once:
+        raise InputError("--once needs --follow")
     sources = [open_source(slot, path, nulls) for slot, path in _parse(pairs).items()]
     bundles = align_by_position(sources, batch_rows)
     if by is not None:

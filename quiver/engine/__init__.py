@@ -13,6 +13,9 @@
 ``rebuild``       segments whose end is damaged, from the log
 ``stored``        recovered bundles, read again before they become a segment
 ``ingest``        append
+``following``     who reads a source for the store, and from where
+``progress``      how far sources were read with the bundles of a core
+``saving``        the same on the disk, ``progress_beside`` as others see it
 ``sealed``        finalize: seal what is open, write it without the lock, register it
 ``scribe``        the thread that writes what an append has filled, and looks ahead
 ``ahead``         what is done for a segment while it is open
@@ -46,7 +49,10 @@ from quiver.disk import Disk, LocalDisk
 from quiver.engine.adoption import Adopted, adopt_all
 from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.cores import check_core, open_any
+from quiver.engine.following import Follower
 from quiver.engine.info import StoreInfo
+from quiver.engine.progress import Progress
+from quiver.engine.progress_beside import read_all
 from quiver.engine.receipt import Receipt
 from quiver.engine.recovery import RecoveryProgress
 from quiver.engine.stats import CoreStats, SubscriberStats
@@ -57,6 +63,8 @@ from quiver.slots import Slot, SlotTable
 __all__ = [
     "Adopted",
     "CoreStats",
+    "Follower",
+    "Progress",
     "Receipt",
     "RecoveryProgress",
     "RecoveryReport",
@@ -66,6 +74,7 @@ __all__ = [
     "Subscription",
     "adopt",
     "open",
+    "read_progress",
 ]
 
 
@@ -155,3 +164,15 @@ def adopt(
         return adopt_all(local, config=settings, clock=clock)
     finally:
         local.close()
+
+
+def read_progress(path: str | os.PathLike[str], source: str) -> dict[str, str]:
+    """Give the state of each split of a source as of the last bundle of any core, durable by then.
+
+    Takes no lock; for whoever has the store open, ``Store.progress`` is the same.
+    """
+    disk = LocalDisk(path)
+    try:
+        return read_all(disk).states(source)
+    finally:
+        disk.close()

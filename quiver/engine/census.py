@@ -7,6 +7,7 @@ from typing import Final
 from quiver.acks.opening import CHECKPOINT_NAME
 from quiver.disk import folder_bytes
 from quiver.engine.core import Core
+from quiver.progress import PROGRESS_NAME
 from quiver.retention import SegmentUse, Usage
 
 __all__ = ["least_bytes", "measure_aside", "usage", "used_bytes"]
@@ -21,9 +22,10 @@ _ASIDE: Final = ("quarantine", "dead_letters", "acks/inbox")
 def measure_aside(core: Core) -> None:
     """Look what the folders take whose files are not counted as they come and go."""
     if core.config.retention.size_cap:
-        found = core.disk.stat(core.path("acks", CHECKPOINT_NAME))
+        files = core.path("acks", CHECKPOINT_NAME), core.path(PROGRESS_NAME)
+        found = [stat for stat in map(core.disk.stat, files) if stat is not None]
         core.quarantine_bytes = folder_bytes(core.disk, core.path(_ASIDE[0]))
-        core.aside_bytes = 0 if found is None else found.allocated
+        core.aside_bytes = sum(stat.allocated for stat in found)
         core.aside_bytes += sum(folder_bytes(core.disk, core.path(name)) for name in _ASIDE[1:])
 
 

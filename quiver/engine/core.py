@@ -27,12 +27,14 @@ from quiver.engine.budget import Budget
 from quiver.engine.desk import Outlet
 from quiver.engine.listeners import Listeners
 from quiver.engine.numbers import core_folder, core_numbers
+from quiver.engine.progress import CoreProgress
 from quiver.engine.readers import Readers
 from quiver.engine.reserve import Reserve
 from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
 from quiver.events import Events
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
+from quiver.progress import Table
 from quiver.retention import Ages
 from quiver.segment import Catalog, OpenSegment, SegmentInfo
 from quiver.subscriber import Claim, Registry
@@ -96,6 +98,8 @@ class Sealed:
     """The place in the WAL behind its last bundle."""
     ahead: Preparation | None = None
     """What was done for it while it was open."""
+    progress: Table = field(default_factory=Table)
+    """How far sources were read with its bundles."""
 
 
 @dataclass(slots=True)
@@ -166,6 +170,8 @@ class Core:
     """How much of the cap is this core's; whoever makes a core says it."""
     reserve: Reserve | None = None
     """Room for the next segment, taken in advance; None without a cap."""
+    progress: CoreProgress = field(default_factory=CoreProgress)
+    """How far the sources that are followed were read."""
     ages: Ages | None = None
     """How old segments are; None if nothing is ever too old."""
     kept_segments: set[int] = field(default_factory=set)

@@ -61,6 +61,7 @@ def write_off_open(core: Core) -> None:
         dropped = core.registry.drop(name, segment_seq)
         core.metrics.add("quiver.subscriber.dropped_bundles", dropped, label=name)
     core.registry.remove_segment(segment_seq)
+    core.progress.cover(sealed.progress)
     core.next_segment_seq = segment_seq + 1
     core.covered_wal_seq = sealed.last_wal_seq
     core.covered_end = sealed.end

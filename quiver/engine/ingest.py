@@ -18,6 +18,7 @@ from quiver.config import Config
 from quiver.engine.core import Core
 from quiver.engine.dropping import drop_open
 from quiver.engine.fold import try_fold
+from quiver.engine.progress import Progress
 from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
 from quiver.errors import CapacityError, InputError
@@ -40,16 +41,24 @@ class Taken(NamedTuple):
     has_sealed: bool
 
 
-def encode(core: Core, bundle: Mapping[str, Any]) -> tuple[Payload, ...]:
+def encode(
+    core: Core, bundle: Mapping[str, Any], progress: Progress | None = None
+) -> tuple[Payload, ...]:
     """Check a bundle and turn its batches into bytes, which share nothing with the caller's.
 
-    Needs no lock. Raises InputError that says what is wrong with the bundle.
+    Needs no lock. Raises InputError that says what is wrong with the bundle, or if there is no room
+    in an entry for its ``progress`` as well.
     """
-    return encode_bundle(core.manifest.slots, core.config, bundle)
+    if progress is not None and not isinstance(progress, Progress):
+        raise InputError(
+            f"progress is {type(progress).__name__}", hint="store.follow(source).at(states) is one"
+        )
+    note = None if progress is None else progress.note
+    return encode_bundle(core.manifest.slots, core.config, bundle, note=note)
 
 
 def encode_bundle(
-    slots: SlotTable, config: Config, bundle: Mapping[str, Any]
+    slots: SlotTable, config: Config, bundle: Mapping[str, Any], *, note: bytes | None = None
 ) -> tuple[Payload, ...]:
     """Do the same for a store that is not open."""
     payloads = []
@@ -63,7 +72,7 @@ def encode_bundle(
                 data=memoryview(encode_stream(batch)),
             )
         )
-    entry_bytes = encoded_bytes(EncodedBundle(0, 0, tuple(payloads)))
+    entry_bytes = encoded_bytes(EncodedBundle(0, 0, tuple(payloads), note))
     if entry_bytes > config.limits.entry_bytes:
         raise InputError(
             f"the bundle takes {entry_bytes:,} bytes, the limit is {config.limits.entry_bytes:,}",
@@ -81,27 +90,39 @@ def _resolve(
     return {slot_id: without_metadata(batch) for slot_id, batch in batches.items()}
 
 
-def take(core: Core, payloads: tuple[Payload, ...]) -> Taken:
-    """Write an encoded bundle and let it join the open segment.
+def take(core: Core, payloads: tuple[Payload, ...], progress: Progress | None = None) -> Taken:
+    """Write an encoded bundle, perhaps with progress, and let it join the open segment.
 
     May have to wait, without the lock, for a segment to be written. Raises CapacityError if there
-    is no room for it, and ClosedError if the store is closed meanwhile; nothing is written then.
+    is no room for it, and ClosedError if the store is closed meanwhile, or the follower whose
+    progress it is; nothing is written then.
     """
     core.check()
-    byte_count = encoded_bytes(EncodedBundle(0, 0, payloads))
+    note = None if progress is None else progress.note
+    byte_count = encoded_bytes(EncodedBundle(0, 0, payloads, note))
     while True:
         _wait_for_memory(core)
         make_room(core, byte_count, fold=try_fold, finalize=finalize, drop_open=drop_open)
         with core.whole():
             # From here on nobody else comes in: the number is ours.
+            if progress is not None:
+                _check_progress(core, progress)
             was_full = core.sealed is None and core.open_segment.is_full
             if was_full:  # While another one was sealed.
                 seal(core)
-            bundle = EncodedBundle(core.next_wal_seq, max(core.clock.wall_ns(), 0), payloads)
+            now_ns = max(core.clock.wall_ns(), 0)
+            bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
             if _append(core, bundle):
                 taken = _join(core, bundle)
                 return taken._replace(has_sealed=taken.has_sealed or was_full)
         _shorten_log(core)
+
+
+def _check_progress(core: Core, progress: Progress) -> None:
+    """Raise unless this may be written: while room was waited for another may have come."""
+    core.progress.check_follower(progress.source, progress.epoch)
+    sealed = None if core.sealed is None else core.sealed.progress
+    core.progress.check_room(progress.note, sealed)
 
 
 def _wait_for_memory(core: Core) -> None:
@@ -157,6 +178,8 @@ def _join(core: Core, bundle: EncodedBundle) -> Taken:
     now = core.clock.monotonic_ns()
     core.next_wal_seq += 1
     core.open_segment.add(bundle, now)
+    if bundle.note is not None:
+        core.progress.take(bundle.wal_seq, bundle.note)
     core.metrics.add("quiver.wal.appended_bundles")
     place = core.open_end
     has_sealed = core.sealed is None and core.open_segment.due(now) is not None

@@ -15,6 +15,7 @@ from quiver.engine.delivery import release_forgotten
 from quiver.engine.fold import fold
 from quiver.engine.orphans import remove_orphans
 from quiver.engine.outcomes import checkpoint
+from quiver.engine.saving import save_progress
 from quiver.engine.sealed import finalize, seal, wait_for_writer
 from quiver.engine.space import give_way, keep_house, reclaim, sync_acks
 from quiver.errors import ClosedError, QuiverError
@@ -61,8 +62,8 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
         core.check_open()
 
     outcomes = fold, remove_orphans, sync_acks
-    steps = delete, finalize, check_open, reclaim, _checkpoint_if_large, keep_ages, _fill_reserve
-    _each(core, *outcomes, *steps)
+    steps = delete, finalize, check_open, save_progress, reclaim
+    _each(core, *outcomes, *steps, _checkpoint_if_large, keep_ages, _fill_reserve)
     return deleted
 
 
@@ -115,10 +116,12 @@ def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
 
 def _finalize_to_close(core: Core) -> None:
     finalize(core, as_closer=True)
+    save_progress(core)
 
 
 def let_go(core: Core) -> None:
     """Close what is open, as it is."""
+    core.progress.let_go()
     core.budget.close()
     core.readers.close()
     core.acks.close()

@@ -18,7 +18,7 @@ opened, for an opening gives back what segments seem to hold.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from crc32c import crc32c
@@ -26,11 +26,20 @@ from crc32c import crc32c
 from quiver.config import HARD_LIMITS, Config
 from quiver.disk import Disk, File, copy_range
 from quiver.engine.core import core_folder
+from quiver.engine.progress import progress_of
 from quiver.errors import DamageError, VersionError
 from quiver.ipc import decode_stream, encode_stream
 from quiver.manifest import StoreManifest
 from quiver.payload import EncodedBundle, Payload
-from quiver.segment import Catalog, SegmentInfo, SegmentLabel, SegmentReader, write_segment
+from quiver.progress.format import TABLE_BYTES_MAX, decode_table
+from quiver.segment import (
+    Catalog,
+    SegmentInfo,
+    SegmentLabel,
+    SegmentReader,
+    read_noted,
+    write_segment,
+)
 from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import BUNDLE, HEADER_BYTES, decode_bundle, decode_header
 from quiver.wal.reader import Entry, walk
@@ -115,8 +124,19 @@ def _mend(
         wal_offset=info.wal_offset or 0,
     )
     folder = f"{core_folder(number)}/segments"
-    write_segment(disk, folder, bundles, label=label, lost=lost, config=how)
+    progress = _progress(disk, info, bundles)
+    write_segment(disk, folder, bundles, label=label, lost=lost, config=how, progress=progress)
     return True
+
+
+def _progress(disk: Disk, info: SegmentInfo, bundles: Iterable[EncodedBundle]) -> bytes:
+    """Take over how far sources were read with a segment, or what the log knows of that."""
+    try:
+        data = read_noted(disk, info, bytes_max=TABLE_BYTES_MAX)
+        decode_table(data)
+    except DamageError:
+        return progress_of(bundles).encode()
+    return data
 
 
 def _read(reader: SegmentReader) -> tuple[list[EncodedBundle], dict[int, tuple[int, ...]]]:

@@ -14,6 +14,7 @@ from quiver.config import SegmentConfig
 from quiver.disk import Disk
 from quiver.engine.core import core_folder
 from quiver.engine.mending import logged_bundles
+from quiver.engine.progress import progress_of
 from quiver.manifest import StoreManifest
 from quiver.segment import Catalog, SegmentLabel, write_segment
 
@@ -53,7 +54,11 @@ def rebuild_segments(
         )
         bundles = [found[wal_seq] for wal_seq in span]
         folder = f"{core_folder(number)}/segments"
-        catalog.add(write_segment(disk, folder, bundles, label=label, config=config))
+        table = progress_of(bundles)
+        info = write_segment(
+            disk, folder, bundles, label=label, config=config, progress=table.encode()
+        )
+        catalog.add(info)
         count += 1
     return count
 

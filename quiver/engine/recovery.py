@@ -29,6 +29,7 @@ from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
 from quiver.engine.reserve import RESERVE_NAME, Reserve, reserve_bytes
+from quiver.engine.saving import restore_progress, take_recovered
 from quiver.engine.sealed import seal, try_reclaim, write_sealed
 from quiver.engine.stored import check_readable
 from quiver.errors import CapacityError, DamagedEntry, InputError
@@ -89,6 +90,7 @@ def open_core(
         try:
             with core.lock:
                 _find_reserve(core)
+                restore_progress(core)
                 _replay(core, watch)
                 try_fold(core)
                 _open_retention(core)
@@ -335,6 +337,9 @@ def _replay(core: Core, watch: Watch | None) -> None:
         hint=covered_place(core.catalog),
         quarantine=core.path("quarantine"),
         strict=strict,
+        skipped_note=lambda seq, note: take_recovered(
+            core, core.progress.take_covered, seq, note=note
+        ),
     )
     core.where_in_log = replay.where
     told = 0
@@ -346,6 +351,8 @@ def _replay(core: Core, watch: Watch | None) -> None:
         if strict:
             check_readable(core, bundle, limits)
         core.open_segment.add(bundle, now, stored=replay.stored)
+        if bundle.note is not None:
+            take_recovered(core, core.progress.take, bundle.wal_seq, note=bundle.note)
         core.open_end = end
         core.report.replayed_bundles += 1
         if core.open_segment.due(now) is not None and core.finalize_failure is None:

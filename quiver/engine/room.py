@@ -8,6 +8,7 @@ from typing import Final
 
 from quiver.engine import ingest
 from quiver.engine.core import Core
+from quiver.engine.progress import Progress
 from quiver.errors import CapacityError
 from quiver.payload import Payload
 from quiver.units import MILLISECOND, SECOND, parse_duration
@@ -26,7 +27,12 @@ def block_ns(core: Core, timeout: float | str | None) -> int:
 
 
 def take_in_time(
-    core: Core, payloads: tuple[Payload, ...], timeout_ns: int, *, tick: Callable[[], object]
+    core: Core,
+    payloads: tuple[Payload, ...],
+    timeout_ns: int,
+    *,
+    tick: Callable[[], object],
+    progress: Progress | None = None,
 ) -> ingest.Taken:
     """Take a bundle; with the lock held, which is let go of while this waits.
 
@@ -37,7 +43,7 @@ def take_in_time(
     try:
         while True:
             try:
-                return ingest.take(core, payloads)
+                return ingest.take(core, payloads, progress)
             except CapacityError:
                 now = core.clock.monotonic_ns()
                 if began_ns is None:

@@ -21,6 +21,7 @@ from quiver.engine.mending import mend_segments
 from quiver.engine.migration import settle
 from quiver.engine.recovery import Watch, open_core
 from quiver.engine.restore import restore_manifest
+from quiver.engine.saving import save_progress
 from quiver.engine.sealed import finalize
 from quiver.engine.space import delete_segments, reclaim, sync_acks, write_off_segment
 from quiver.errors import DamageError
@@ -76,6 +77,7 @@ def _tidy(core: Core, hopeless: Sequence[int]) -> None:
                 write_off_segment(core, segment_seq, DROPPED_DAMAGED)
             delete_segments(core, hopeless)
             finalize(core)
+            save_progress(core)
             reclaim(core)
             sync_acks(core)
             core.log.sync_all()

@@ -19,6 +19,7 @@ import threading
 from typing import Final
 
 from quiver.engine.core import Core, Sealed
+from quiver.engine.saving import try_save_progress
 from quiver.engine.space import reclaim
 from quiver.engine.stored import fetch_stored
 from quiver.errors import CapacityError, QuiverError
@@ -53,6 +54,7 @@ def seal(core: Core) -> None:
         max(last_seq, core.next_wal_seq - 1),
         core.open_end,
         core.ahead,
+        core.progress.seal(),
     )
     core.ahead = None
     core.open_segment = OpenSegment(core.config.segment)
@@ -140,6 +142,7 @@ def write_sealed(core: Core) -> None:
             # A sync that failed meanwhile may have been told to somebody else.
             core.check()
             _register(core, sealed, info)
+            try_save_progress(core)
             core.metrics.observe("quiver.segment.finalize", core.clock.monotonic_ns() - began_ns)
             if hasattr(core, "log"):  # Not while it is replayed.
                 # Nobody lets go of the log before this writer has ended.
@@ -201,6 +204,7 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
             config=core.config.segment,
             trusted=True,
             builder=None if sealed.ahead is None else sealed.ahead.hand_over(),
+            progress=sealed.progress.encode() if sealed.progress else b"",
         )
     except QuiverError as error:
         core.metrics.add("quiver.segment.finalize_failures")
@@ -224,6 +228,7 @@ def _register(core: Core, sealed: Sealed, info: SegmentInfo | None) -> None:
             bundle_count=info.bundle_count,
             file_bytes=info.file_bytes,
         )
+    core.progress.cover(sealed.progress)
     core.covered_wal_seq = sealed.last_wal_seq
     core.covered_end = sealed.end
     core.newest = info

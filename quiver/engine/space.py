@@ -15,6 +15,7 @@ from quiver.engine.ages import expired_segments
 from quiver.engine.census import least_bytes, measure_aside, usage, used_bytes
 from quiver.engine.core import Core
 from quiver.engine.outcomes import append, checkpoint
+from quiver.engine.saving import without_last_copies
 from quiver.engine.tally import count_dropped, count_evicted, count_expired, unresolved
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Action, Drop, DropOpen, Evict, Expire, FinalizeEarly, Throttle, decide
@@ -319,7 +320,8 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
         return
     raise_floor(core)
     sync_acks(core)
-    refusal: QuiverError | None = None
+    refusal: QuiverError | None
+    segment_seqs, refusal = without_last_copies(core, segment_seqs)
     for segment_seq in segment_seqs:
         core.readers.forget(segment_seq)
         try:

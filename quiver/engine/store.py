@@ -10,7 +10,9 @@ from quiver.engine import ingest, maintenance, sealed
 from quiver.engine.commit import GroupCommit, Ticket, settling
 from quiver.engine.core import Core
 from quiver.engine.facts import StoreFacts
+from quiver.engine.following import FollowerDesk
 from quiver.engine.listeners import Listeners
+from quiver.engine.progress import Progress
 from quiver.engine.receipt import Receipt
 from quiver.engine.room import block_ns, take_in_time
 from quiver.engine.scribe import Scribe
@@ -24,7 +26,7 @@ from quiver.units import parse_duration
 __all__ = ["Store"]
 
 
-class Store(SubscriberDesk, StoreFacts):
+class Store(SubscriberDesk, FollowerDesk, StoreFacts):
     """An open store. Made by ``quiver.open``; safe to use from several threads of one process.
 
     Use it as a context manager: leaving the block finalizes what is open and lets go of the lock.
@@ -58,6 +60,7 @@ class Store(SubscriberDesk, StoreFacts):
         *,
         wait: Literal[True] = True,
         timeout: float | str | None = None,
+        progress: Progress | None = None,
     ) -> int: ...
     @overload
     def append(
@@ -66,10 +69,16 @@ class Store(SubscriberDesk, StoreFacts):
         *,
         wait: Literal[False],
         timeout: float | str | None = None,
+        progress: Progress | None = None,
     ) -> Receipt: ...
 
     def append(
-        self, bundle: Mapping[str, Any], *, wait: bool = True, timeout: float | str | None = None
+        self,
+        bundle: Mapping[str, Any],
+        *,
+        wait: bool = True,
+        timeout: float | str | None = None,
+        progress: Progress | None = None,
     ) -> int | Receipt:
         """Take one bundle and give its wal_seq.
 
@@ -79,32 +88,35 @@ class Store(SubscriberDesk, StoreFacts):
         thread can have many bundles on their way. ``timeout`` is how long to wait for room in a
         full store, in seconds or as ``"10s"``; the option ``retention.block_timeout`` if it is not
         given. Raises InputError for a bundle that this store cannot take and CapacityError when
-        there is no room in that time; nothing is written then.
+        there is no room in that time; nothing is written then. ``progress``, made by a Follower,
+        says how far a source was read with this bundle, and is as durable as that.
         """
         self.check_usable()
         core = self._core
         limit_ns = self.wait_for_room_ns(timeout)
-        payloads = ingest.encode(core, bundle)
+        payloads = ingest.encode(core, bundle, progress)
         try:
             with core.lock:
                 self.check_usable()
-                taken = take_in_time(core, payloads, limit_ns, tick=self._tick_in_vain)
+                taken = take_in_time(
+                    core, payloads, limit_ns, tick=self._tick_in_vain, progress=progress
+                )
         except CapacityError:
             core.events.tell()
             raise
         ticket = self._follow_up(taken, wait=wait)
         return taken.wal_seq if wait else Receipt(self, ticket)
 
-    def append_again(self, bundle: Mapping[str, Any]) -> Receipt:
+    def append_again(self, bundle: Mapping[str, Any], progress: Progress | None = None) -> Receipt:
         """Take a bundle that found no room before, if there is room now, and count it no more.
 
         For the asyncio face, whose tasks do the waiting. Raises what ``append`` raises.
         """
         self.check_usable()
-        payloads = ingest.encode(self._core, bundle)
+        payloads = ingest.encode(self._core, bundle, progress)
         with self._core.lock:
             self.check_usable()
-            taken = ingest.take(self._core, payloads)
+            taken = ingest.take(self._core, payloads, progress)
         return Receipt(self, self._follow_up(taken, wait=False))
 
     def _follow_up(self, taken: ingest.Taken, *, wait: bool) -> Ticket:

@@ -16,6 +16,7 @@ from typing import Self
 from quiver.config import LimitsConfig
 from quiver.disk import File, save_bytes
 from quiver.engine.core import Core, Sealed
+from quiver.engine.progress import progress_of
 from quiver.errors import DamagedEntry, DamageError, MissingError
 from quiver.ipc import decode_stream
 from quiver.payload import EncodedBundle, StoredBundle
@@ -72,6 +73,8 @@ def fetch_stored(core: Core, sealed: Sealed) -> None:
     with core.lock:
         sealed.content = sound
         if found:
+            # A bundle and what it says of its source go together.
+            sealed.progress = progress_of(b for b in sound.bundles if isinstance(b, EncodedBundle))
             core.report.damage += found
             core.report.replayed_bundles -= len(found)
             core.metrics.add("quiver.damage", len(found), label="wal")

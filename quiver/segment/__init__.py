@@ -18,7 +18,7 @@
 """
 
 from quiver.segment.builder import SegmentBuilder
-from quiver.segment.catalog import Catalog, SegmentInfo, read_info
+from quiver.segment.catalog import Catalog, SegmentInfo, read_info, read_noted
 from quiver.segment.directory import Description
 from quiver.segment.format import Extension, Footer, parse_segment_name, segment_name
 from quiver.segment.glance import Glance, glance
@@ -45,6 +45,7 @@ __all__ = [
     "glance",
     "parse_segment_name",
     "read_info",
+    "read_noted",
     "segment_name",
     "write_relabelled",
     "write_segment",

@@ -8,12 +8,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+
+import crc32c
 
 from quiver.disk import Bytes, Disk, File, Stat, fetch
 from quiver.errors import DamagedEntry, DamageError, InputError, MissingError, VersionError
 from quiver.segment.format import (
     TRAILER_BYTES,
+    Extension,
     Footer,
     Trailer,
     decode_footer,
@@ -22,7 +25,17 @@ from quiver.segment.format import (
 )
 from quiver.segment.tables import located
 
-__all__ = ["SEQ_UNKNOWN", "Catalog", "SegmentInfo", "Tail", "check_file", "describe", "read_info"]
+__all__ = [
+    "SEQ_UNKNOWN",
+    "Catalog",
+    "ProgressAt",
+    "SegmentInfo",
+    "Tail",
+    "check_file",
+    "describe",
+    "read_info",
+    "read_noted",
+]
 
 SEQ_UNKNOWN: Final = -1
 """The number of another writer's segment that is not named as segments are."""
@@ -32,6 +45,14 @@ _END_BYTES: Final = 512
 """What is read of a segment at first: its trailer and any footer of ours are in there."""
 _OPEN_MAX: Final = 64
 """How many segments are open at a time."""
+
+
+class ProgressAt(NamedTuple):
+    """Where in a segment the progress of sources is, and its CRC32C."""
+
+    offset: int
+    length: int
+    crc32c: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +75,8 @@ class SegmentInfo:
     wal_offset: int | None = None
     ingestion_ns_min: int | None = None
     ingestion_ns_max: int | None = None
+    progress: ProgressAt | None = None
+    """None if no bundle in it says how far its source was read."""
 
 
 class Tail:
@@ -160,7 +183,48 @@ def _info(path: str, footer: Footer, *, file_bytes: int, allocated_bytes: int) -
         extra.wal_offset,
         extra.ingestion_ns_min,
         extra.ingestion_ns_max,
+        _progress_at(extra),
     )
+
+
+def _progress_at(extra: Extension) -> ProgressAt | None:
+    if not extra.progress_length:
+        return None
+    return ProgressAt(extra.progress_offset, extra.progress_length, extra.progress_crc32c)
+
+
+def read_noted(disk: Disk, info: SegmentInfo, *, bytes_max: int) -> bytes:
+    """Read what a segment says of the progress of sources; nothing if it says nothing.
+
+    Raises DamagedEntry if that is not what was written, MissingError if the file is gone.
+    """
+    at = info.progress
+    if at is None:
+        return b""
+    place = disk.locate(info.path)
+    if at.length > bytes_max:
+        raise DamagedEntry(
+            "the progress in a segment is impossibly long",
+            path=place,
+            offset=at.offset,
+            expected=f"at most {bytes_max}",
+            found=at.length,
+        )
+    file = disk.open(info.path)
+    try:
+        data = file.read(at.offset, at.length)
+    finally:
+        file.close()
+    found = crc32c.crc32c(data)
+    if found != at.crc32c:
+        raise DamagedEntry(
+            "the checksum of the progress in a segment is wrong",
+            path=place,
+            offset=at.offset,
+            expected=f"{at.crc32c:#010x}",
+            found=f"{found:#010x}",
+        )
+    return data
 
 
 def _read_some(

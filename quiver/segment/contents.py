@@ -54,6 +54,8 @@ class Contents:
     label: SegmentLabel
     lost: Mapping[int, tuple[int, ...]]
     config: SegmentConfig
+    progress: bytes = b""
+    """How far sources were read with these bundles; as ``quiver.progress`` writes it."""
 
     def encode_end(self, placed: Sequence[PlacedStream]) -> tuple[list[Bytes], Footer]:
         """Write all that is behind the streams, which lie there, and give the footer too.
@@ -84,6 +86,8 @@ class Contents:
             ),
             memoryview(encode_index(index)),
         ]
+        if self.progress:
+            tables.append(memoryview(self.progress))
         places, sums = [], []
         for table in tables:
             places.append(checks.size)
@@ -125,7 +129,7 @@ class Contents:
     def _footer(
         self, tables: Sequence[memoryview], places: Sequence[int], sums: Sequence[int]
     ) -> Footer:
-        directory, manifest, index = tables
+        directory, manifest, index, *progress = tables
         bundles, label = self.bundles, self.label
         extension = Extension(
             segment_seq=label.segment_seq,
@@ -140,6 +144,9 @@ class Contents:
             index_offset=places[2],
             index_length=len(index),
             index_crc32c=sums[2],
+            progress_offset=places[3] if progress else 0,
+            progress_length=len(progress[0]) if progress else 0,
+            progress_crc32c=sums[3] if progress else 0,
         )
         return Footer(
             len(self.built),

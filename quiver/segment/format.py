@@ -5,6 +5,8 @@ r"""The end of a segment file, and its name: pure bytes, without Arrow and witho
     stream 0 | pad | stream 1 | pad | ... | directory | manifest | index | footer | trailer
     ^ 64-byte boundaries                                                  34 + 92    16
 
+Between index and footer there may be the progress of sources; the footer is 20 bytes longer then.
+
 The footer is found from the end of the file: the trailer's first field is its length. Its first 34
 bytes are version 1 of the ``.qseg`` format; what follows is an extension that readers of version
 1 skip, because they accept a longer footer. A footer of exactly 34 bytes has no extension.
@@ -37,6 +39,7 @@ __all__ = [
     "INDEX",
     "LENGTH_MAX",
     "MAGIC",
+    "PROGRESS",
     "STREAMS_MAX",
     "SUFFIX",
     "TRAILER",
@@ -69,6 +72,7 @@ FOOTER_BYTES_MAX: Final = 1 << 16
 FOOTER: Final = struct.Struct("<HIIQIQI")
 EXTENSION: Final = struct.Struct("<4sQQQQQqqII")
 INDEX: Final = struct.Struct("<QQI")
+PROGRESS: Final = struct.Struct("<QQI")
 CHECKSUM: Final = struct.Struct("<I")
 TRAILER: Final = struct.Struct("<I8sI")
 
@@ -86,7 +90,7 @@ class Extension:
 
     ``wal_generation`` and ``wal_offset`` name the place right behind the last entry covered. The
     two checksums let a reader believe both tables without reading the streams. An index of length
-    0 is none, as in the segments of the first releases.
+    0 is none, as in the segments of the first releases; progress of length 0 is none either.
     """
 
     segment_seq: int
@@ -101,6 +105,9 @@ class Extension:
     index_offset: int = 0
     index_length: int = 0
     index_crc32c: int = 0
+    progress_offset: int = 0
+    progress_length: int = 0
+    progress_crc32c: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +155,12 @@ def encode_tail(footer: Footer, crc_of_everything_before: int) -> bytes:
             extra.directory_crc32c,
             extra.manifest_crc32c,
         )
-        if extra.index_length:
+        if extra.index_length or extra.progress_length:
             body += INDEX.pack(extra.index_offset, extra.index_length, extra.index_crc32c)
+        if extra.progress_length:
+            body += PROGRESS.pack(
+                extra.progress_offset, extra.progress_length, extra.progress_crc32c
+            )
         body += CHECKSUM.pack(crc32c.crc32c(body))
     unsealed = body + TRAILER.pack(len(body), MAGIC, 0)[: -CHECKSUM.size]
     return unsealed + CHECKSUM.pack(zlib.crc32(unsealed, crc_of_everything_before))
@@ -208,9 +219,14 @@ def decode_footer(data: bytes | memoryview, *, offset: int) -> Footer:
     _check_region("directory", directory, offset)
     _check_region("manifest", manifest, offset)
     regions = [(directory, "directory"), (manifest, "manifest")]
-    if extension is not None and extension.index_length:
-        regions.append(((extension.index_offset, extension.index_length), "index"))
-        _check_region("index", regions[-1][0], offset)
+    if extension is not None:
+        for name, start, length in (
+            ("index", extension.index_offset, extension.index_length),
+            ("progress", extension.progress_offset, extension.progress_length),
+        ):
+            if length:
+                regions.append(((start, length), name))
+                _check_region(name, (start, length), offset)
     regions.sort()
     for (first, name), (second, other) in itertools.pairwise(regions):
         if sum(first) > second[0]:
@@ -245,10 +261,13 @@ def _decode_extension(data: bytes | memoryview) -> Extension | None:
         raise DamagedEntry(
             "a footer's checksum is wrong", expected=f"{expected:#010x}", found=f"{found:#010x}"
         )
-    index: tuple[int, ...] = (0, 0, 0)
-    if len(rest) >= EXTENSION_BYTES + INDEX.size:
-        index = INDEX.unpack_from(rest, EXTENSION.size)
-    extension = Extension(*(*EXTENSION.unpack_from(rest)[1:], *index))
+    more: list[int] = []
+    at = EXTENSION.size
+    for layout in (INDEX, PROGRESS):
+        if len(rest) >= at + layout.size + CHECKSUM.size:
+            more += layout.unpack_from(rest, at)
+            at += layout.size
+    extension = Extension(*(*EXTENSION.unpack_from(rest)[1:], *more))
     for what, low, high in (
         ("log sequences", extension.wal_seq_first, extension.wal_seq_last),
         ("ingestion times", extension.ingestion_ns_min, extension.ingestion_ns_max),

@@ -37,10 +37,12 @@ def write_segment(
     trusted: bool = False,
     builder: SegmentBuilder | None = None,
     name: str | None = None,
+    progress: bytes = b"",
 ) -> SegmentInfo:
     """Write bundles as the segment file of ``label`` in ``folder``, read-only from the start.
 
-    ``name`` is for a file that does not stand among the segments of a store.
+    ``name`` is for a file that does not stand among the segments of a store. ``progress`` is a
+    table of ``quiver.progress``: how far sources were read with these bundles.
     ``lost`` names slots of bundles, by their index, that damage took before: see ``Description``.
     ``config`` says how: its ``compression`` and ``dictionary_cardinality``. Payloads are
     ``trusted`` if this process encoded or checked them; others are validated first. ``builder`` has
@@ -57,7 +59,7 @@ def write_segment(
     built = _built(bundles, label.slots, builder=builder, config=config, trusted=trusted)
     if len(built) > STREAMS_MAX:
         raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {len(built):,}")
-    contents = Contents(bundles, built, label, lost or {}, config)
+    contents = Contents(bundles, built, label, lost or {}, config, progress)
     path = posixpath.join(folder, name or segment_name(label.segment_seq))
     parts = _Parts(contents)
     size = write_new(disk, path, parts, mode=SEALED_MODE)

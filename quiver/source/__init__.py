@@ -9,6 +9,7 @@
 ``executor``          data and ``barriers`` as one stream; on a failure it goes back
 ``snapshots``         the states of all splits at each barrier, on disk
 ``acker``             tells a source what is committed
+``feeder``            a source into a store, each row once
 ====================  ======================================================================
 
 A connector is a folder of its own in here. Nothing in this room knows Spark.
@@ -19,6 +20,7 @@ from quiver.source.barriers import AssignSplits, Barrier, BarrierPassed, Pause, 
 from quiver.source.connector_source import ConnectorSource, SourceLimits
 from quiver.source.discovery import Discovery, assign
 from quiver.source.executor import SourceExecutor, SourceOptions, SourceOutput
+from quiver.source.feeder import Fed, Feeder
 from quiver.source.format import SplitState
 from quiver.source.lane import SourceChunk
 from quiver.source.parser import DeadLetter, MessageParser, Parsed, Parser
@@ -42,6 +44,8 @@ __all__ = [
     "ConnectorSource",
     "DeadLetter",
     "Discovery",
+    "Fed",
+    "Feeder",
     "MessageParser",
     "Parsed",
     "Parser",

@@ -10,6 +10,8 @@
 ``campaign``          lead lives, enumerate crashes, judge them; ``runner`` on many processes
 ``shrink``            make a crash that breaks a promise as plain as it can be
 ``rehearsal``         a Quiver store driven step by step; ``lives`` of it, by hand and by lot
+``facts``             what a store had promised by the time of a crash
+``progress``          lives of a store that reads a source, and what it must say of that
 ``meanwhile``         lets other things happen in the middle of writing a segment
 ``oracle``            what a crash may not do to a Quiver store
 ``real``              power cuts of real file systems, and kills of real processes

@@ -15,6 +15,7 @@ from quiver.config import Config
 from quiver.testing.lossy import LOSSY, LOSSY_CONFIGS
 from quiver.testing.lots import MOMENTS, at_moment, by_lot
 from quiver.testing.neighbourly import NEIGHBOURLY, NEIGHBOURLY_CONFIGS
+from quiver.testing.progress import FOLLOWING, FOLLOWING_CONFIGS
 from quiver.testing.rehearsal import Rehearsal
 from quiver.testing.subject import Stage
 
@@ -353,10 +354,12 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     "taken back": taken_back,
     **LOSSY,
     **NEIGHBOURLY,
+    **FOLLOWING,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **LOSSY_CONFIGS,
     **NEIGHBOURLY_CONFIGS,
+    **FOLLOWING_CONFIGS,
     "taken back": {**TINY, "acks": {"max_size": 100_000}},
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
     "fill segments": {**TINY, "segment": {"target_size": 1500}},

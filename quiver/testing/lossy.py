@@ -52,6 +52,7 @@ def losing(life: Rehearsal) -> Iterator[None]:
 
 def _mark(life: Rehearsal, numbers: list[int]) -> None:
     names = life.store.info().subscribers
+    life.stage.mark("dropping", numbers=tuple(numbers))
     for name in names:
         for number in numbers:
             life.stage.mark("acked", subscriber=name, number=number)

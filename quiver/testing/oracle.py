@@ -11,22 +11,25 @@ What a ``Rehearsal`` marked is summed up as ``Facts``, and an image of the disk 
    is not; who left does not come back;
 6. numbers go on above all that were ever promised;
 7. appends work and survive the next opening;
-8. no unfinished file is left over, and no end of a log that an opening has to cut once more.
+8. no unfinished file is left over, and no end of a log that an opening has to cut once more;
+9. the progress of a source says what is there, neither more nor less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from quiver.disk import TEMPORARY, Disk
 from quiver.errors import QuiverError
 from quiver.segment import SegmentReader, parse_segment_name
 from quiver.testing.acts import Mark
+from quiver.testing.facts import Facts, Known
 from quiver.testing.lives import LIVES, config_of, lead
 from quiver.testing.lots import CROWD
 from quiver.testing.memory_disk import MemoryDisk
+from quiver.testing.progress import judge_progress, progress_of
 from quiver.testing.rehearsal import SLOTS, Rehearsal, bundle_of
 from quiver.testing.subject import Loss, Stage
 
@@ -36,30 +39,6 @@ _BY_LOT = 500_000
 _READ_MAX = 10_000
 _DEAD_LETTERS = "core_0/dead_letters"
 _FOLDERS = ("", "core_0", "core_0/wal", "core_0/acks", "core_0/segments", "core_0/quarantine")
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a store had promised when it crashed."""
-
-    sent: int
-    """Bundles below this number may be there."""
-    durable: int
-    """Bundles below this number must be there."""
-    segment_seq: int
-    """The highest that was given out; -1 for none."""
-    acked: tuple[tuple[str, frozenset[int]], ...]
-    """For each subscriber what it may not get any more."""
-    settled: tuple[tuple[str, frozenset[int]], ...]
-    """For each subscriber what it must not get any more."""
-    left: frozenset[str]
-    """Who must not be there any more."""
-    done: frozenset[int]
-    """What need not be there: every subscriber of some moment had acked it, or it never was."""
-    rejected: frozenset[int] = frozenset()
-    """Of which a copy must be among the dead letters."""
-    given_up: tuple[tuple[str, frozenset[int]], ...] = ()
-    """For each subscriber of which a copy must be there, unless the subscriber still gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +52,8 @@ class State:
     progress: tuple[tuple[str, object], ...]
     """For each subscriber its open bundles."""
     damage: tuple[str, ...] = field(compare=False)
+    sources: tuple[tuple[str, int], ...]
+    """How far each split was read, as the store and a look from outside both say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,80 +66,6 @@ class Seen:
     """What each subscriber got."""
     dead: frozenset[int]
     """Bundles among the dead letters, each equal to what was appended."""
-
-
-@dataclass(slots=True)
-class _Known:
-    """Facts as they grow, mark by mark."""
-
-    sent: int = 0
-    durable: int = 0
-    segment_seq: int = -1
-    acked: dict[str, set[int]] = field(default_factory=dict)
-    settled: dict[str, set[int]] = field(default_factory=dict)
-    left: set[str] = field(default_factory=set)
-    done: set[int] = field(default_factory=set)
-    rejected: set[int] = field(default_factory=set)
-    given_up: dict[str, set[int]] = field(default_factory=dict)
-
-    def add(self, mark: Mark) -> None:
-        """Learn what one mark says."""
-        said: dict[str, Any] = dict(mark.facts)
-        match mark.label:
-            case "sent":
-                self.sent = max(self.sent, said["number"] + 1)
-            case "acknowledged":
-                self.durable = max(self.durable, said["number"] + 1)
-            case "skipped":
-                self.done |= set(range(said["first"], said["end"]))
-            case "rejected":
-                self.rejected.add(said["number"])
-            case "finalized":
-                self.segment_seq = max(self.segment_seq, said["segment_seq"])
-            case "registering" | "registered" | "leaving" | "left":
-                self._add_of(said["subscriber"], mark.label, said)
-            case "acked" | "rejecting" | "settled":
-                self._add_of(said["subscriber"], mark.label, said)
-
-    def _add_of(self, name: str, label: str, said: dict[str, Any]) -> None:
-        match label:
-            case "registering":
-                self.left.discard(name)
-            case "registered":
-                self.acked.setdefault(name, set())
-            case "leaving":
-                self.acked.pop(name, None)
-                self.settled.pop(name, None)
-                self.given_up.pop(name, None)
-            case "left":
-                self.left.add(name)
-            case "acked":
-                self.acked[name].add(said["number"])
-                self.given_up.get(name, set()).discard(said["number"])
-            case "rejecting":
-                self.acked[name].add(said["number"])
-                self.given_up.setdefault(name, set()).add(said["number"])
-            case "settled":
-                self.settled.setdefault(name, set()).update(said["numbers"])
-        if label in ("acked", "rejecting", "leaving") and self.acked:
-            self.done |= set.intersection(*self.acked.values())
-
-    def facts(self) -> Facts:
-        return Facts(
-            sent=self.sent,
-            durable=self.durable,
-            segment_seq=self.segment_seq,
-            acked=_frozen(self.acked),
-            settled=_frozen(self.settled),
-            left=frozenset(self.left),
-            done=frozenset(self.done),
-            rejected=frozenset(self.rejected),
-            given_up=_frozen(self.given_up),
-        )
-
-
-def _frozen(numbers: dict[str, set[int]]) -> tuple[tuple[str, frozenset[int]], ...]:
-    return tuple((name, frozenset(some)) for name, some in numbers.items())
 
 
 class QuiverSubject:
@@ -177,7 +84,7 @@ class QuiverSubject:
 
     def facts(self, marks: Sequence[Mark]) -> Facts:
         """Sum up what was promised by the time of the crash."""
-        known = _Known()
+        known = Known()
         for mark in marks:
             known.add(mark)
         return known.facts()
@@ -206,6 +113,7 @@ class QuiverSubject:
             raise Loss(f"a crash was taken for damage: {'; '.join(state.damage)}")
         _judge_bundles(facts, seen, torn=torn)
         _judge_deliveries(facts, seen)
+        judge_progress(facts, state.sources, frozenset(seen.numbers))
         if not facts.rejected <= seen.dead:
             gone = sorted(facts.rejected - seen.dead)
             raise Loss(f"no copy is left of bundles that were rejected: {gone}")
@@ -346,6 +254,7 @@ def _state(now: Rehearsal) -> State:
         info.segments,
         progress,
         damage,
+        progress_of(now),
     )
 
 

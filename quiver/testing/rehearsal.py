@@ -15,6 +15,8 @@ mark               what the store has promised from then on
 ``settled``        the subscriber does not get these bundles again, whatever happens
 ``rejecting``      the subscriber may have the bundle no more once a copy is there
 ``rejected``       a copy of the bundle is among the dead letters
+``dropping``       of a source that is followed, these may be read once more
+``follows``        each bundle is read from a source, and its state is there when it is
 =================  ============================================================================
 """
 
@@ -32,7 +34,7 @@ import pyarrow as pa
 from quiver.config import Config
 from quiver.consumer import subscribe
 from quiver.disk import Disk
-from quiver.engine import Store
+from quiver.engine import Follower, Store
 from quiver.engine import open as open_store
 from quiver.engine.scribe import look_ahead
 from quiver.errors import QuiverError
@@ -44,9 +46,12 @@ from quiver.testing.manual_clock import ManualClock
 from quiver.testing.meanwhile import BusyStage
 from quiver.testing.subject import Loss, Stage
 
-__all__ = ["SLOTS", "Rehearsal", "bundle_of"]
+__all__ = ["SLOTS", "SOURCE", "SPLITS", "Rehearsal", "bundle_of"]
 
 SLOTS = ("events", "notes")
+SOURCE = "source"
+SPLITS = ("s0", "s1", "s2")
+"""Bundle n is read from the n-th, modulo their number, and its state is n."""
 
 
 @lru_cache(maxsize=1024)
@@ -86,6 +91,8 @@ class Rehearsal:
     """How many bundles the store has promised to keep, over a power cut."""
     unsettled: dict[str, list[int]] = field(default_factory=dict)
     """Bundles of each subscriber whose ack was taken and may still be lost."""
+    follower: Follower | None = None
+    """Who reads the source, if bundles are from one."""
     store: Store = field(init=False)
     busy: BusyStage = field(init=False)
 
@@ -118,6 +125,13 @@ class Rehearsal:
             raise Loss(f"{self.durable} bundles were acknowledged, {there} are there")
         self.sent = there
         self._acknowledge()
+        if self.follower is not None:
+            self.follow()
+
+    def follow(self) -> None:
+        """From now on read each bundle from a source; before the first one, and for good."""
+        self.stage.mark("follows")
+        self.follower = self.store.follow(SOURCE)
 
     def register(self, *subscribers: str) -> None:
         """Register subscribers."""
@@ -147,10 +161,13 @@ class Rehearsal:
             number = self.sent
             self.stage.mark("sent", number=number)
             self.sent = number + 1
+            progress = None
+            if self.follower is not None:
+                progress = self.follower.at({SPLITS[number % len(SPLITS)]: str(number)})
             if wait and number % 2:
-                self.store.append(bundle_of(number))
+                self.store.append(bundle_of(number), progress=progress)
             else:
-                receipt = self.store.append(bundle_of(number), wait=False)
+                receipt = self.store.append(bundle_of(number), wait=False, progress=progress)
                 if wait:
                     receipt.wait()
             if wait and self.store.info().durability == "sync":
@@ -279,6 +296,7 @@ class Rehearsal:
     def crash(self) -> None:
         """Forget the process: the lock is free again, and nothing is tidied up."""
         self.unsettled.clear()
+        self.store._core.progress.let_go()
         self.store._core.held.release()
         self.store._closed = True
 

@@ -6,6 +6,7 @@
     header   magic[10] | version u16 | reserved u16 | layout digest[16]
     entry    entry_len u32 | head (25) | block | block | ... | crc32c u32
     head     type u8 | ingestion_ns i64 | wal_seq u64 | slot bitmap u64
+    note     note_len u32 | note, behind the head of a bundle of type 2 and of no other
     block    payload_type_id u16 | fingerprint[32] | row_count u32 | payload_len u32 | payload
     sidecar  magic[8] | version u16 | reserved u16 | offset u64 | generation u64 | crc32c u32
 
@@ -38,6 +39,8 @@ __all__ = [
     "HEADER",
     "HEADER_BYTES",
     "LENGTH",
+    "NOTED",
+    "NOTE_LENGTH",
     "SIDECAR",
     "Frame",
     "Place",
@@ -60,6 +63,7 @@ LENGTH: Final = struct.Struct("<I")
 HEAD: Final = struct.Struct("<BqQQ")
 BLOCK: Final = struct.Struct("<H32sII")
 CRC: Final = struct.Struct("<I")
+NOTE_LENGTH: Final = struct.Struct("<I")
 SIDECAR: Final = struct.Struct("<8sHHQQI")
 
 MAGIC: Final = b"QUIVER\0WAL"
@@ -75,6 +79,7 @@ GENERATION_MAX: Final = 10**18
 
 BUNDLE: Final = 0
 CHECKPOINT: Final = 1
+NOTED: Final = 2
 """Entry types. Whatever else stands there is skipped by its length."""
 CHECKPOINT_BODY: Final = struct.Struct("<QQ")
 
@@ -92,6 +97,7 @@ class Frame(NamedTuple):
     offset: int
     end: int
     entry_type: int
+    """BUNDLE also for one with a note."""
     ingestion_ns: int
     wal_seq: int
     slot_bitmap: int
@@ -100,6 +106,7 @@ class Frame(NamedTuple):
     """Where each block of a bundle begins in the body."""
     checksum: int
     """CRC32C of the body, as it is and as it should be."""
+    note: memoryview | None = None
 
 
 def encode_header(digest: bytes) -> bytes:
@@ -138,13 +145,18 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
 
 def encoded_bytes(bundle: EncodedBundle) -> int:
     """Size of the entry that a bundle becomes."""
-    return ENTRY_OVERHEAD + HEAD.size + bundle.payload_bytes + BLOCK.size * len(bundle.payloads)
+    size = ENTRY_OVERHEAD + HEAD.size + bundle.payload_bytes + BLOCK.size * len(bundle.payloads)
+    return size if bundle.note is None else size + NOTE_LENGTH.size + len(bundle.note)
 
 
 def encode_bundle(bundle: EncodedBundle) -> bytes:
     """Write a bundle as one entry; its payloads must be in ascending order of slot id."""
     bitmap = 0
     parts: list[bytes | memoryview] = [b"", b""]
+    entry_type = BUNDLE
+    if bundle.note is not None:
+        entry_type = NOTED
+        parts += (NOTE_LENGTH.pack(len(bundle.note)), bundle.note)
     for payload in bundle.payloads:
         bitmap |= 1 << payload.slot_id
         parts.append(
@@ -157,7 +169,7 @@ def encode_bundle(bundle: EncodedBundle) -> bytes:
         )
         parts.append(payload.data)
     parts[0] = LENGTH.pack(encoded_bytes(bundle) - ENTRY_OVERHEAD)
-    parts[1] = HEAD.pack(BUNDLE, bundle.ingestion_ns, bundle.wal_seq, bitmap)
+    parts[1] = HEAD.pack(entry_type, bundle.ingestion_ns, bundle.wal_seq, bitmap)
     checksum = 0
     for part in parts[1:]:
         checksum = crc32c(part, checksum)
@@ -222,9 +234,13 @@ def frame_with_damaged_length(
         return None
     start = offset + LENGTH.size
     entry_type, _, _, bitmap = HEAD.unpack_from(buffer, start)
-    if entry_type != BUNDLE:
+    if entry_type not in (BUNDLE, NOTED):
         return None
     length = HEAD.size
+    if entry_type == NOTED:
+        if start + length + NOTE_LENGTH.size > len(buffer):
+            return None
+        length += NOTE_LENGTH.size + NOTE_LENGTH.unpack_from(buffer, start + length)[0]
     for _ in range(bitmap.bit_count()):
         if length + BLOCK.size > entry_bytes_max or start + length + BLOCK.size > len(buffer):
             return None
@@ -255,14 +271,37 @@ def _checked(buffer: memoryview, offset: int, length: int) -> Frame:
 def _parsed(body: memoryview, offset: int, checksum: int) -> Frame:
     entry_type, ingestion_ns, wal_seq, bitmap = HEAD.unpack_from(body)
     end = offset + len(body) + ENTRY_OVERHEAD
-    blocks = _block_offsets(body, bitmap, offset) if entry_type == BUNDLE else ()
-    return Frame(offset, end, entry_type, ingestion_ns, wal_seq, bitmap, body, blocks, checksum)
+    note: memoryview | None = None
+    blocks: tuple[int, ...] = ()
+    if entry_type == BUNDLE:
+        blocks = _block_offsets(body, bitmap, HEAD.size, offset=offset)
+    elif entry_type == NOTED:
+        entry_type, note = BUNDLE, _note(body, offset)
+        first = HEAD.size + NOTE_LENGTH.size + len(note)
+        blocks = _block_offsets(body, bitmap, first, offset=offset)
+    return Frame(
+        offset, end, entry_type, ingestion_ns, wal_seq, bitmap, body, blocks, checksum, note
+    )
 
 
-def _block_offsets(body: memoryview, bitmap: int, offset: int) -> tuple[int, ...]:
+def _note(body: memoryview, offset: int) -> memoryview:
+    """Give the note of an entry; raises DamagedEntry if it ends behind the entry."""
+    start = HEAD.size + NOTE_LENGTH.size
+    length = NOTE_LENGTH.unpack_from(body, HEAD.size)[0] if len(body) >= start else len(body)
+    if start + length > len(body):
+        raise DamagedEntry(
+            "the note of an entry ends behind it",
+            offset=offset,
+            expected=f"at most {max(len(body) - start, 0)}",
+            found=length,
+        )
+    return body[start : start + length]
+
+
+def _block_offsets(body: memoryview, bitmap: int, first: int, *, offset: int) -> tuple[int, ...]:
     """Where each block starts in the body; raises DamagedEntry unless they fill it exactly."""
     offsets = []
-    end, size = HEAD.size, len(body)
+    end, size = first, len(body)
     for _ in range(bitmap.bit_count()):
         offsets.append(end)
         if end + BLOCK.size <= size:
@@ -294,7 +333,8 @@ def decode_bundle(frame: Frame) -> EncodedBundle:
         start = offset + BLOCK.size
         data = frame.body[start : start + length]
         payloads.append(Payload(slot_id, type_id, fingerprint, rows, data))
-    return EncodedBundle(frame.wal_seq, max(frame.ingestion_ns, 0), tuple(payloads))
+    note = None if frame.note is None else bytes(frame.note)
+    return EncodedBundle(frame.wal_seq, max(frame.ingestion_ns, 0), tuple(payloads), note)
 
 
 def decode_stored(body: bytes, checksum: int) -> EncodedBundle:

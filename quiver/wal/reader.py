@@ -16,12 +16,12 @@ from quiver.disk import File, Window
 from quiver.errors import DamagedEntry, DamageError, TornEntry
 from quiver.wal.format import (
     BUNDLE,
-    CHECKPOINT,
     ENTRY_BYTES_MIN,
     ENTRY_OVERHEAD,
     HEAD,
     HEADER_BYTES,
     LENGTH,
+    NOTED,
     Frame,
     Place,
     frame_at,
@@ -294,7 +294,7 @@ def _plausible(
     length = sum(wide[i : i + count] << (8 * i) for i in range(4))
     places = np.arange(count)
     fits = (length >= HEAD.size) & (length <= limit) & (length + ENTRY_OVERHEAD + places <= rest)
-    fits &= window[4 : 4 + count] <= CHECKPOINT
+    fits &= window[4 : 4 + count] <= NOTED
     found = np.flatnonzero(fits)
     if last_seq < 0:
         return found

@@ -8,7 +8,7 @@ Damaged bytes are copied to quarantine first. All of it may be done again after 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from crc32c import crc32c
 
@@ -61,6 +61,7 @@ class Replay:
     only if the entry there shows that nothing before it can be missing from segments.
 
     With ``strict`` the first damage is raised, and nothing is changed because of it.
+    ``skipped_note`` is told the note of each entry that is skipped, and its sequence.
 
     ``last_seq``, once the iteration is over, is the highest sequence that is used up: entries that
     are damaged beyond reading had one too. ``lost_seqs`` are the sequences, half-open, that nothing
@@ -78,6 +79,7 @@ class Replay:
         hint: Place | None = None,
         quarantine: str,
         strict: bool = False,
+        skipped_note: Callable[[int, bytes], object] | None = None,
     ) -> None:
         self.damage: list[DamageError] = []
         self.torn: DamageError | None = None
@@ -92,6 +94,7 @@ class Replay:
         self._covered = covered_seq
         self._quarantine = quarantine
         self._strict = strict
+        self._skipped_note = skipped_note
         disk.make_dir(folder)
         # What a killed writer renamed is visible and perhaps not durable; appends will rely on it.
         disk.sync_dir(folder)
@@ -197,6 +200,8 @@ class Replay:
                         self._use_up(last_seq)
                     if last_seq <= covered:
                         self.skipped_bundles += 1
+                        if frame.note is not None and self._skipped_note is not None:
+                            self._skipped_note(last_seq, bytes(frame.note))
                     else:
                         self._given = Place(generation, offset), frame
                         yield decode_bundle(frame), Place(generation, end)

@@ -186,7 +186,8 @@ def test_the_fields_of_dump_are_those_on_the_page(run, worn, kit) -> None:
             written.setdefault(key, set()).update(names)
     page = dump_fields()
     common = fields("dump")
-    assert written.keys() == page.keys() - {("wal", "entry"), ("wal", "checkpoint")}
+    elsewhere = {("wal", "entry"), ("wal", "checkpoint"), ("wal", "progress")}
+    assert written.keys() == page.keys() - elsewhere - {("segment", "progress")}
     for key, names in written.items():
         # An empty list shows the list and not what is in its elements.
         whole = {
@@ -209,6 +210,29 @@ def test_other_entries_of_a_log_have_the_fields_on_the_page(run, store, kit) -> 
     assert (damage["kind"], damage["message"]) == ("damage", "a checkpoint entry is too short")
     assert item["entry_type"] == 7
     assert set(kit.leaves(item)) - fields("dump") == dump_fields()["wal", "entry"]
+
+
+def test_what_is_said_of_sources_has_the_fields_on_the_page(run, tmp_path, kit) -> None:
+    import pyarrow as pa
+
+    import quiver
+
+    path = tmp_path / "followed"
+    with quiver.open(path, slots=["s"]) as store, store.follow("in") as follower:
+        for n in range(2):
+            progress = follower.at({"a": str(n), "b": None})
+            store.append({"s": pa.table({"n": [n]})}, progress=progress)
+            if n == 0:
+                store.finalize()
+        log = run("dump", path / "core_0/wal/quiver.wal", "--json").lines
+    segment = run("dump", path / "core_0/segments/0000000000000000.qseg", "--json").lines
+    file = run("dump", path / "core_0/progress", "--json").lines
+    assert [item["kind"] for item in log] == ["header", "bundle", "progress", "bundle", "progress"]
+    for kind, item in (("wal", log[-1]), ("segment", segment[-1]), ("progress", file[-1])):
+        assert set(kit.leaves(item)) - fields("dump") == dump_fields()[kind, "progress"]
+    splits = [{"split": "a", "state": "0"}, {"split": "b", "state": None}]
+    assert segment[-1]["notes"] == [{"wal_seq": 0, "source": "in", "epoch": 1, "splits": splits}]
+    assert log[2]["splits"] == splits
 
 
 def test_names_of_fields_carry_their_units() -> None:

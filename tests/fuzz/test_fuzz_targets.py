@@ -21,7 +21,17 @@ import pytest
 from quiver.testing.arrow_mutants import arrow_mutants
 
 FUZZ = Path(__file__).parents[2] / "fuzz"
-TARGETS = ("acks", "ipc", "ledger", "retention", "segment", "source", "upstream", "wal")
+TARGETS = (
+    "acks",
+    "ipc",
+    "ledger",
+    "progress",
+    "retention",
+    "segment",
+    "source",
+    "upstream",
+    "wal",
+)
 MUTANTS = 1000
 SECONDS_MAX = 100
 MEMORY_MAX = 2 << 30
@@ -198,6 +208,8 @@ def one_more(decode: Callable) -> Callable:
         ("acks", "decode_frame", wrong_error),
         ("ledger", "decode_header", wrong_error),
         ("retention", "decode_ages", wrong_error),
+        ("progress", "decode_note", wrong_error),
+        ("progress", "encode_copy", lambda _: lambda *_, **__: b""),
         ("ledger", "encode_record", lambda _: lambda *_: bytes(64)),
         ("segment", "encode_tail", lambda _: lambda *_: bytes(126)),
         ("segment", "decode_trailer", wrong_error),

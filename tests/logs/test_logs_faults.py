@@ -69,6 +69,24 @@ def test_a_checkpoint_of_acks_is_told_and_so_is_one_that_fails(heard) -> None:
     assert fields["record_seq"] > 20
 
 
+def test_progress_that_cannot_be_saved_is_told_once(heard) -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, segment=WAITING)
+    follower = store.follow("in")
+    disk.fail(lambda act: "core_0/progress" in act.path, error="ENOSPC", sticky=True)
+    for n in range(3):
+        store.append(bundle(n), progress=follower.at({"split": str(n)}))
+        store.finalize()
+    assert heard.names.count("progress.save_failed") == 1
+    assert "No space left" in heard.of("progress.save_failed")[0]["error"]
+    disk.heal()
+    store.maintain()
+    disk.fail(lambda act: "core_0/progress" in act.path, error="ENOSPC", sticky=True)
+    store.append(bundle(3), progress=follower.at({"split": "3"}))
+    store.finalize()
+    assert heard.names.count("progress.save_failed") == 2
+
+
 def test_what_a_recovery_finds_and_mends_is_told(heard) -> None:
     disk = MemoryDisk()
     store = on_memory(disk, segment=WAITING)

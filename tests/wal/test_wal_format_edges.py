@@ -50,7 +50,7 @@ def test_places_are_in_order_of_generation_then_offset() -> None:
 
 
 def test_the_types_of_entries_are_those_on_the_page() -> None:
-    assert (wal.BUNDLE, wal.CHECKPOINT) == (0, 1)
+    assert (wal.BUNDLE, wal.CHECKPOINT, wal.NOTED) == (0, 1, 2)
 
 
 @pytest.mark.parametrize("data", [EMPTY, ONE, TWO], ids=["no slot", "one slot", "two slots"])
@@ -94,7 +94,7 @@ def test_a_wrong_checksum_is_told_with_its_place() -> None:
     assert (error.offset, error.expected, error.found) == (2, "0xfedcba98", right)
 
 
-@pytest.mark.parametrize("entry_type", [1, 2, 128, 255])
+@pytest.mark.parametrize("entry_type", [1, 3, 128, 255])
 def test_an_entry_of_another_type_is_checked_by_its_checksum_alone(entry_type: int) -> None:
     data = resealed(resealed(TWO, 21, "<Q", 2**64 - 1), 4, "<B", entry_type)
     frame = wal.frame_at(memoryview(data), 0, LIMIT)

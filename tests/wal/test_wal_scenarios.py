@@ -247,7 +247,7 @@ def test_a_file_of_another_version_is_refused_and_no_byte_changes(
 
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"\xff" * 3000, encode_bundle(bundle(1))])
-@pytest.mark.parametrize("entry_type", [2, 9, 255])
+@pytest.mark.parametrize("entry_type", [3, 9, 255])
 def test_unknown_entries_are_skipped_wherever_they_are(
     place: Folder, entry_type: int, body: bytes
 ) -> None:

@@ -8,6 +8,7 @@ import acks_defects
 import consumer_defects
 import disk_defects
 import engine_defects
+import progress_defects
 import retention_defects
 import wal_defects
 from planting import Defect
@@ -21,6 +22,7 @@ ALL: Final[tuple[Defect, ...]] = (
     *consumer_defects.DEFECTS,
     *retention_defects.DEFECTS,
     *engine_defects.DEFECTS,
+    *progress_defects.DEFECTS,
 )
 HARMLESS: Final = tuple(defect for defect in ALL if defect.harmless)
 DEFECTS: Final = tuple(defect for defect in ALL if not defect.harmless)

@@ -74,15 +74,17 @@ class Round:
 
 EVERY: Final = 10_000
 ROTATE, UPKEEP, REFUSALS, BEGIN = 1, 6, 7, 8
-NO_LOG: Final = 20, 38
+FOLLOWING: Final = range(27, 33)
+"""Lives of a store that reads a source."""
+NO_LOG: Final = 20, 44
 """Places of lives; the last two are by lot, and of stores without a log."""
 ROUNDS: Final = (
-    Round([*range(18), *NO_LOG], images=150, nested=1.0),
+    Round([*range(18), *NO_LOG, *FOLLOWING], images=150, nested=1.0),
     Round([BEGIN], images=0, faults=EVERY, kinds=("kill",), cuts=EVERY),
     Round([REFUSALS], images=0, faults=EVERY, kinds=("EIO", "short"), cuts=10),
     Round([REFUSALS, ROTATE, UPKEEP], images=0, faults=EVERY, kinds=("kill",), cuts=12),
     Round(range(18), images=300, faults=50),
-    Round(range(18, 46), images=60, faults=60),
+    Round(range(18, 52), images=60, faults=60),
 )
 SEED: Final = 0
 CUTS: Final = 8

@@ -1,0 +1,116 @@
+"""The other half of ``quiver ingest``: a source that is followed into a slot."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from quiver.cli.opening import open_store
+from quiver.cli.output import Output, count
+from quiver.cli.scraping import scraped
+from quiver.cli.signals import stopped_by_signals
+from quiver.errors import InputError, MissingError
+
+if TYPE_CHECKING:
+    from quiver.cli.connectors import SourceWord
+    from quiver.engine import Store
+    from quiver.source.feeder import Fed
+
+__all__ = ["feed"]
+
+_DIGEST_BYTES: Final = 16
+
+
+def feed(
+    output: Output,
+    folder: str,
+    *,
+    source: str,
+    slots: tuple[str, ...],
+    once: bool,
+    idle: str,
+    strict: bool,
+    metrics: str | None,
+) -> None:
+    """Follow a source until it is told to end, or with ``once`` until it has nothing more."""
+    from blake3 import blake3
+
+    from quiver.cli.connectors import connector_of, parse_source
+    from quiver.source.feeder import Feeder
+    from quiver.units import parse_duration
+
+    word = parse_source(source)
+    parse_duration(idle, key="--idle")
+    slot = _one(slots)
+    store, created = _open(output, folder, slot, strict=strict)
+    with store, scraped(output, store, metrics):
+        for error in store.recovery.damage:
+            output.warn(f"quiver: set aside while opening: {error}")
+        digest = blake3(word.name.encode()).hexdigest(_DIGEST_BYTES)
+        connector = connector_of(word, os.path.join(store.path, "followers", digest))
+        feeder = Feeder(store, connector, source=word.name, slot=slot)
+        try:
+            with (
+                stopped_by_signals(feeder.stop),
+                output.progress("ingesting", None, unit="rows") as advance,
+            ):
+                fed = feeder.run(once=once, idle=idle, watch=advance)
+        finally:
+            feeder.close()
+        segments = store.metrics().get(("quiver.segment.finalized_segments", ""), 0)
+    _print(output, store, word, fed=fed, created=created, segment_count=segments)
+
+
+def _one(slots: tuple[str, ...]) -> str:
+    if len(slots) != 1 or "=" in slots[0] or not slots[0]:
+        raise InputError("with --follow name one slot, without a file", hint="--slot events")
+    return slots[0]
+
+
+def _open(output: Output, folder: str, slot: str, *, strict: bool) -> tuple[Store, bool]:
+    """Open the store, or make it with that slot; says whether it was made."""
+    from quiver.disk import LocalDisk
+    from quiver.manifest import MANIFEST_NAME, StoreManifest
+
+    try:
+        disk = LocalDisk(folder)
+    except MissingError:
+        return open_store(output, folder, strict=strict, slots=[slot]), True
+    try:
+        is_new = disk.stat(MANIFEST_NAME) is None
+        if not is_new:
+            _ = StoreManifest.read(disk).slots[slot]  # InputError that lists the known ones.
+    finally:
+        disk.close()
+    return open_store(output, folder, strict=strict, slots=[slot] if is_new else None), is_new
+
+
+def _print(
+    output: Output, store: Store, word: SourceWord, *, fed: Fed, created: bool, segment_count: int
+) -> None:
+    splits: list[dict[str, Any]] = [
+        {"split": split, "state": state} for split, state in sorted(fed.states.items())
+    ]
+    if output.as_json:
+        output.document(
+            {
+                "path": store.path,
+                "created": created,
+                "source": word.name,
+                "bundle_count": fed.bundle_count,
+                "row_count": fed.row_count,
+                "wal_seq_first": fed.wal_seq_first,
+                "wal_seq_last": fed.wal_seq_last,
+                "segment_count": segment_count,
+                "splits": splits,
+            }
+        )
+        return
+    made = " (new)" if created else ""
+    output.facts(
+        [
+            ("source", f"{word.name}, {count(len(splits), 'split')}"),
+            ("read", f"{count(fed.row_count, 'row')} in {count(fed.bundle_count, 'bundle')}"),
+            ("store", f"{count(segment_count, 'segment')} in {store.path}{made}"),
+        ]
+    )

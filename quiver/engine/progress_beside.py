@@ -1,0 +1,92 @@
+"""Progress read from outside, without a lock: of cores that others write, or nobody.
+
+What is said of a bundle goes where the bundle goes: log, segment, and before that is deleted the
+file. They are read in that order, so whatever a writer does meanwhile is seen in one of them at
+least; which is newer, states say themselves. The log is made durable first: it may be a killed
+writer's, and whoever goes on behind a state relies on its bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from quiver.config import HARD_LIMITS
+from quiver.disk import Disk
+from quiver.engine.migration import layout_of_log
+from quiver.engine.numbers import core_folder, core_numbers
+from quiver.errors import MissingError
+from quiver.manifest import StoreManifest
+from quiver.progress import PROGRESS_NAME, Note, Table, decode_note, read_progress
+from quiver.progress.format import TABLE_BYTES_MAX, decode_table
+from quiver.segment import Catalog, read_noted
+from quiver.wal.files import WalFile, open_files
+from quiver.wal.format import HEADER_BYTES, decode_header
+from quiver.wal.reader import Entry, begin_of, walk
+from quiver.wal.truncate import read_sidecar
+
+__all__ = ["read_all", "read_core"]
+
+
+def read_all(disk: Disk, *, but: int | None = None) -> Table:
+    """Add up what all cores of a store know, but for one; see ``read_core``."""
+    manifest = StoreManifest.read(disk)
+    found = Table()
+    for number in core_numbers(disk):
+        if number != but:
+            found.take_all(read_core(disk, number, manifest).notes())
+    return found
+
+
+def read_core(disk: Disk, number: int, manifest: StoreManifest) -> Table:
+    """Add up what one core knows, all of it durable when this returns.
+
+    What is damaged is passed over in the log, as in a recovery. Raises DamagedEntry if the newest
+    segments do not say how far their sources were read, or the file has no sound copy;
+    VersionError for newer formats; StorageError if the log changes faster than it can be read.
+    """
+    folder = core_folder(number)
+    found = Table(_logged(disk, number, manifest))
+    segments, path = f"{folder}/segments", f"{folder}/{PROGRESS_NAME}"
+    if disk.stat(segments) is None:
+        return found  # It is about to be made.
+    # What a killed writer renamed is visible and perhaps not durable.
+    disk.sync_dir(segments)
+    disk.sync_dir(folder)
+    catalog, _ = Catalog.load(disk, segments)
+    saved, _ = read_progress(disk, path, core=number, store_id=manifest.store_id)
+    for info in catalog:
+        if info.progress is not None and (info.wal_seq_last or 0) > saved.wal_seq:
+            # Deleted meanwhile: then the file has it, and is read once more.
+            with suppress(MissingError):
+                found.take_all(decode_table(read_noted(disk, info, bytes_max=TABLE_BYTES_MAX)))
+    content, damage = read_progress(disk, path, core=number, store_id=manifest.store_id)
+    if damage and not content.notes:
+        raise damage[0]
+    found.take_all(content.notes)
+    return found
+
+
+def _logged(disk: Disk, number: int, manifest: StoreManifest) -> Iterator[tuple[int, Note]]:
+    """Read the notes of all entries that the log still has."""
+    folder = f"{core_folder(number)}/wal"
+    digest = layout_of_log(disk, number, manifest)
+    with open_files(disk, folder, newest=None) as files:
+        sidecar, _ = read_sidecar(disk, folder)
+        for wal_file in files:
+            wal_file.file.settle()
+            decode_header(wal_file.file.read(0, HEADER_BYTES), digest)
+            start = begin_of(wal_file.file, wal_file.generation, sidecar)
+            yield from _notes(wal_file, start)
+
+
+def _notes(wal_file: WalFile, start: int) -> Iterator[tuple[int, Note]]:
+    items = walk(
+        wal_file.file,
+        start,
+        entry_bytes_max=HARD_LIMITS.entry_bytes,
+        is_active=wal_file.is_active,
+    )
+    for item in items:
+        if isinstance(item, Entry) and item.frame.note is not None:
+            yield item.frame.wal_seq, decode_note(item.frame.note)

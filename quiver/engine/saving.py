@@ -1,0 +1,145 @@
+"""Progress on the disk: found at the opening, saved behind each segment that moves it on.
+
+A segment says how far its own bundles were read; the file ``progress`` says it of all segments up
+to some bundle. So the file is written before a segment goes that knows more, and where it cannot be
+written that segment stays. Until then whatever is lost of the file can be made of the segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from crc32c import crc32c
+
+from quiver.disk import TEMPORARY, copy_range, remove
+from quiver.engine.core import Core
+from quiver.errors import CapacityError, DamageError, QuiverError
+from quiver.progress import PROGRESS_NAME, read_progress, write_progress
+from quiver.progress.format import TABLE_BYTES_MAX, decode_table
+from quiver.segment import SegmentInfo, read_noted
+
+__all__ = [
+    "restore_progress",
+    "save_progress",
+    "take_recovered",
+    "try_save_progress",
+    "without_last_copies",
+]
+
+
+def restore_progress(core: Core) -> None:
+    """Find out how far sources were read with the bundles that are in segments, or were.
+
+    Only segments that are newer than the file are looked into. Raises VersionError for a newer
+    format and, under the policy ``strict``, the first damage.
+    """
+    remove(core.disk, core.path(PROGRESS_NAME + TEMPORARY))
+    progress, path = core.progress, core.path(PROGRESS_NAME)
+    content, damage = read_progress(
+        core.disk, path, core=core.number, store_id=core.manifest.store_id
+    )
+    if damage:
+        _report(core, damage[0])
+        _set_aside(core, path, damage[0])
+        progress.is_unsaved = True
+    progress.covered.take_all(content.notes)
+    progress.saved_seq = content.wal_seq
+    for info in core.catalog:
+        if is_unknown(info, content.wal_seq):
+            progress.is_unsaved = True
+            try:
+                data = read_noted(core.disk, info, bytes_max=TABLE_BYTES_MAX)
+                progress.covered.take_all(decode_table(data))
+            except DamageError as error:
+                _report(core, error)
+
+
+def is_unknown(info: SegmentInfo, saved_seq: int) -> bool:
+    """Whether a segment knows more than a file that knows all up to this wal_seq."""
+    return info.progress is not None and (info.wal_seq_last or 0) > saved_seq
+
+
+def take_recovered(
+    core: Core, take: Callable[[int, bytes], object], wal_seq: int, *, note: bytes
+) -> None:
+    """Take in the note of a bundle of the log; one that cannot be read is damage."""
+    try:
+        take(wal_seq, note)
+    except DamageError as error:
+        _report(core, error.at(core.disk.locate(core.path("wal"))))
+
+
+def _report(core: Core, error: DamageError) -> None:
+    if core.config.recovery.policy == "strict":
+        raise error
+    core.report.damage.append(error)
+    core.metrics.add("quiver.damage", label="progress")
+
+
+def _set_aside(core: Core, path: str, error: DamageError) -> None:
+    with closing(core.disk.open(path)) as file:
+        end = file.size()
+        name = f"{PROGRESS_NAME}.{crc32c(file.read(0, end)):08x}"
+        copy_range(
+            core.disk, core.path("quarantine"), name, file=file, offset=0, end=end, error=error
+        )
+
+
+def save_progress(core: Core) -> None:
+    """Make durable how far sources were read with what segments hold, if the file lacks it.
+
+    On a full disk it takes the room that is kept for outcomes. If it raises, the file is as it was
+    or all new, and it may be tried again.
+    """
+    progress = core.progress
+    if not progress.is_unsaved:
+        return
+    try:
+        _write(core)
+    except CapacityError:
+        if core.reserve is None or not core.reserve.lend_to_acks(0):
+            raise
+        _write(core)
+    progress.saved_seq = core.covered_wal_seq
+    progress.is_unsaved = False
+    core.events.end("progress.save_failed")
+
+
+def _write(core: Core) -> None:
+    write_progress(
+        core.disk,
+        core.path(PROGRESS_NAME),
+        core.progress.covered,
+        wal_seq=core.covered_wal_seq,
+        core=core.number,
+        store_id=core.manifest.store_id,
+    )
+
+
+def try_save_progress(core: Core) -> None:
+    """Do the same, but leave it to a later tick, or to a deletion, if the disk refuses."""
+    try:
+        save_progress(core)
+    except QuiverError as error:
+        core.events.begin("progress.save_failed", error=error)
+        core.check()
+
+
+def without_last_copies(
+    core: Core, segment_seqs: Sequence[int]
+) -> tuple[Sequence[int], QuiverError | None]:
+    """Give those of some segments that may be deleted, and why others may not.
+
+    A segment that knows more than the file does may go when that has been saved.
+    """
+    saved_seq = core.progress.saved_seq
+    needed = {seq for seq in segment_seqs if is_unknown(core.catalog.get(seq), saved_seq)}
+    if not needed:
+        return segment_seqs, None
+    try:
+        save_progress(core)
+    except QuiverError as error:
+        core.kept_segments |= needed
+        return [seq for seq in segment_seqs if seq not in needed], error
+    return segment_seqs, None

@@ -1,0 +1,27 @@
+"""How far the sources that a store follows were read: the states of their splits.
+
+A state travels in the entry of the bundle that was read up to it, goes with that bundle into its
+segment, and is in the file ``progress`` of the core before that segment may be deleted.
+
+==========  ======================================================================
+``format``  the bytes of a note, of a table, and of the file
+``table``   pure: the newest state of each split, and what is newer
+``file``    reading and replacing the file, and what to do about damage
+==========  ======================================================================
+"""
+
+from quiver.progress.file import PROGRESS_NAME, read_progress, write_progress
+from quiver.progress.format import EPOCH_MAX, Note, decode_note, encode_note
+from quiver.progress.table import Row, Table
+
+__all__ = [
+    "EPOCH_MAX",
+    "PROGRESS_NAME",
+    "Note",
+    "Row",
+    "Table",
+    "decode_note",
+    "encode_note",
+    "read_progress",
+    "write_progress",
+]

@@ -1,0 +1,210 @@
+"""A source into a store: each row once, whatever ends the process that reads it.
+
+What was read and what follows it go into one entry of the log, so there is nothing to agree on: who
+comes next begins where the last durable bundle ended. A batch is a bundle.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from quiver.clock import Clock, SystemClock
+from quiver.engine import Follower, Receipt, Store
+from quiver.errors import CapacityError, SourceError
+from quiver.events import Events
+from quiver.source.acker import Acker
+from quiver.source.connector_source import ConnectorSource
+from quiver.source.discovery import EVERY, Discovery
+from quiver.source.lane import SourceChunk
+from quiver.source.protocols import Connector
+from quiver.units import parse_duration
+
+__all__ = ["Fed", "Feeder"]
+
+_LOOK_SECONDS: Final = 0.25
+"""So long a step waits for something to read."""
+_UNSYNCED_MAX: Final = 64
+"""Bundles that are on their way to the disk at a time."""
+_RETRIES: Final = 10
+"""How often in a row a source that may get well is asked again."""
+
+
+@dataclass(slots=True)
+class Fed:
+    """What one run of a feeder came to."""
+
+    bundle_count: int = 0
+    row_count: int = 0
+    wal_seq_first: int | None = None
+    wal_seq_last: int | None = None
+    states: dict[str, str] = field(default_factory=dict)
+    """What follows the rows appended, of each split, also of those read before."""
+
+
+class Feeder:
+    """Reads a connector for a store, as the follower ``source`` of it. One thread runs it.
+
+    ``columns`` go to the readers. Raises LockedError if somebody follows that source already.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        connector: Connector,
+        *,
+        source: str,
+        slot: str,
+        columns: Sequence[str] | None = None,
+        clock: Clock | None = None,
+        every: float | str = EVERY,
+    ) -> None:
+        """Begin to follow, and list the splits; nothing is read yet."""
+        self._store = store
+        self._connector = connector
+        self._slot = slot
+        self._columns = columns
+        self._clock = clock or SystemClock()
+        self._stopping = False
+        self._receipts: list[tuple[Receipt, dict[str, str]]] = []
+        self._pending: dict[str, str] = {}
+        """States behind batches without rows: they go with the next bundle."""
+        self._failures = 0
+        self._is_fresh = False
+        self._follower: Follower = store.follow(source)
+        try:
+            self.fed = Fed(states=dict(self._follower.states))
+            self._discovery = Discovery(connector, clock=self._clock, every=every)
+        except BaseException:
+            self._follower.close()
+            raise
+        self._acker = Acker(connector, Events(source=connector.name))
+        self._source = self._begin()
+
+    def _begin(self) -> ConnectorSource:
+        states = {**self.fed.states, **self._pending}
+        return ConnectorSource(
+            self._connector, self._discovery.splits, states=states, columns=self._columns
+        )
+
+    def stop(self) -> None:
+        """Let ``run`` come to an end; from any thread, or a signal handler."""
+        self._stopping = True
+
+    def run(
+        self,
+        *,
+        once: bool = False,
+        idle: float | str = "5s",
+        watch: Callable[[int], object] = lambda _: None,
+    ) -> Fed:
+        """Append what comes until ``stop``; all of it is durable, and in segments, at the end.
+
+        With ``once`` it ends as well when every split is drained, or nothing came for ``idle``.
+        ``watch`` is told the rows of each bundle. Raises SourceError for what does not go away, and
+        what ``Store.append`` raises; what was appended before stays, and is gone on from.
+        """
+        idle_ns = parse_duration(idle)
+        heard_ns = self._clock.monotonic_ns()
+        while not self._stopping:
+            chunk = self._next()
+            if chunk is not None:
+                heard_ns = self._clock.monotonic_ns()
+                self._take(chunk, watch)
+                continue
+            self._settle()
+            if self._is_fresh:
+                self._is_fresh = False  # Nothing was heard of it because it has just begun.
+                heard_ns = self._clock.monotonic_ns()
+            elif once and self._discovery.tick(now=True):
+                self._restart()
+            elif once and self._is_over(heard_ns + idle_ns):
+                break
+        self._settle()
+        self._store.finalize()
+        return self.fed
+
+    def _is_over(self, until_ns: int) -> bool:
+        if self._source.is_ready():
+            return False
+        names = {split.id for split in self._discovery.splits}
+        is_drained = bool(names) and self._source.drained >= names
+        return is_drained or self._clock.monotonic_ns() >= until_ns
+
+    def _next(self) -> SourceChunk | None:
+        """Read on; a source that failed and may get well is made anew, from what was appended."""
+        if self._discovery.tick():
+            self._restart()
+        try:
+            chunk = self._source.next(_LOOK_SECONDS)
+        except SourceError as error:
+            self._failures += 1
+            if not error.retryable or self._failures > _RETRIES:
+                raise
+            self._settle()
+            for _ in range(self._failures):
+                if not self._stopping:
+                    threading.Event().wait(_LOOK_SECONDS)
+            self._restart()
+            return None
+        if chunk is not None:
+            self._failures = 0
+        return chunk
+
+    def _restart(self) -> None:
+        """Read all splits from what was appended of them; what was read ahead is read again."""
+        self._source.close()
+        self._source = self._begin()
+        self._is_fresh = True
+
+    def _take(self, chunk: SourceChunk, watch: Callable[[int], object]) -> None:
+        rows = chunk.batch.num_rows
+        if not rows:
+            self._pending[chunk.split] = chunk.state
+            return
+        states = {**self._pending, chunk.split: chunk.state}
+        receipt = self._append(chunk, states)
+        if receipt is None:
+            return
+        self._pending.clear()
+        fed = self.fed
+        fed.states.update(states)
+        fed.bundle_count += 1
+        fed.row_count += rows
+        fed.wal_seq_first = receipt.wal_seq if fed.wal_seq_first is None else fed.wal_seq_first
+        fed.wal_seq_last = receipt.wal_seq
+        self._receipts.append((receipt, states))
+        watch(rows)
+        if len(self._receipts) >= _UNSYNCED_MAX:
+            self._settle()
+
+    def _append(self, chunk: SourceChunk, states: dict[str, str]) -> Receipt | None:
+        """Append a bundle, in a full store once there is room; None if it was stopped before."""
+        progress = self._follower.at(states)
+        while True:
+            try:
+                return self._store.append(
+                    {self._slot: chunk.batch}, wait=False, timeout=_LOOK_SECONDS, progress=progress
+                )
+            except CapacityError:
+                self._settle()
+                if self._stopping:
+                    return None
+
+    def _settle(self) -> None:
+        """Wait until what was appended is durable, and let the source hear of it."""
+        if not self._receipts:
+            return
+        self._receipts[-1][0].wait()  # All before it are durable then, too.
+        for _, states in self._receipts:
+            self._acker.post(states)
+        self._receipts.clear()
+
+    def close(self) -> None:
+        """Let go of the source, and let others follow it; the store stays open."""
+        self._source.close()
+        self._acker.close()
+        self._discovery.close()
+        self._follower.close()

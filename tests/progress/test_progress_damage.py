@@ -1,0 +1,178 @@
+"""Progress where something is damaged, gone, repaired, adopted or in another process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import quiver
+from quiver.errors import DamageError, LockedError
+from quiver.testing import MemoryDisk
+from tests.kit.follow_kit import FILE, ROWS, damage, killed, opened
+
+
+def states_everywhere(disk: MemoryDisk) -> quiver.Store:
+    """Leave one state in the file, a newer one in a segment, the newest in the log."""
+    store = opened(disk)
+    follower = store.follow("in")
+    store.append({"s": ROWS}, progress=follower.at({"a": "1", "f": "1"}))
+    store.finalize()
+    disk.fail(lambda act: act.path.startswith(FILE), error="EIO", sticky=True)
+    store.append({"s": ROWS}, progress=follower.at({"a": "2", "g": "2"}))
+    store.finalize()
+    store.append({"s": ROWS}, progress=follower.at({"a": "3", "l": "3"}))
+    disk.heal()
+    killed(store)
+    return store
+
+
+def test_each_state_is_found_where_it_is(disk) -> None:
+    states_everywhere(disk)
+    assert opened(disk).progress("in") == {"a": "3", "f": "1", "g": "2", "l": "3"}
+
+
+@pytest.mark.parametrize("at", [0, 50])
+def test_one_damaged_copy_of_the_file_costs_nothing_and_is_mended(disk, at) -> None:
+    states_everywhere(disk)
+    damage(disk, FILE, at)
+    store = opened(disk)
+    assert len(store.recovery.damage) == 1
+    assert store.progress("in") == {"a": "3", "f": "1", "g": "2", "l": "3"}
+    assert any(e.name.startswith("progress.") for e in disk.list_dir("core_0/quarantine"))
+    store.close()
+    assert opened(disk).recovery.damage == []
+
+
+def test_a_file_that_is_gone_for_good_is_made_of_what_the_segments_know(disk) -> None:
+    states_everywhere(disk)
+    size = disk.stat(FILE).size
+    for at in (0, size // 2):
+        damage(disk, FILE, at)
+    store = opened(disk)
+    assert "no magic" in str(store.recovery.damage[0])
+    assert store.progress("in") == {"a": "3", "f": "1", "g": "2", "l": "3"}
+
+
+def test_damage_to_the_file_is_refused_under_strict(disk) -> None:
+    states_everywhere(disk)
+    damage(disk, FILE, 0)
+    with pytest.raises(DamageError, match="magic"):
+        opened(disk, recovery={"policy": "strict"})
+    assert opened(disk).progress("in") == {"a": "3", "f": "1", "g": "2", "l": "3"}
+
+
+def test_a_damaged_entry_takes_its_state_with_it(disk) -> None:
+    store = opened(disk)
+    follower = store.follow("in")
+    ends = []
+    for n in range(3):
+        store.append({"s": ROWS}, progress=follower.at({"a": str(n), f"only {n}": "x"}))
+        ends.append(disk.stat("core_0/wal/quiver.wal").size)
+    killed(store)
+    damage(disk, "core_0/wal/quiver.wal", ends[0] + 60)
+    store = opened(disk)
+    assert store.recovery.replayed_bundles == 2
+    assert store.progress("in") == {"a": "2", "only 0": "x", "only 2": "x"}
+
+
+def test_an_entry_that_rots_before_it_is_a_segment_takes_its_state_with_it(disk) -> None:
+    store = opened(disk)
+    follower = store.follow("in")
+    for n in range(2):
+        store.append({"s": ROWS}, progress=follower.at({"a": str(n)}))
+    killed(store)
+    store = opened(disk)
+    damage(disk, "core_0/wal/quiver.wal", disk.stat("core_0/wal/quiver.wal").size - 20)
+    store.finalize()
+    assert len(store.recovery.damage) == 1
+    assert store.progress("in") == {"a": "0"}
+
+
+def test_a_damaged_table_of_a_segment_is_told_and_what_the_log_knows_counts(disk) -> None:
+    states_everywhere(disk)
+    info = next(i for i in opened(disk)._core.catalog if i.segment_seq == 1)
+    disk.forget_locks()
+    damage(disk, info.path, info.progress.offset + 4)
+    store = opened(disk)
+    assert "progress in a segment" in str(store.recovery.damage[0])
+    assert store.progress("in")["a"] == "3"
+
+
+def test_a_rebuilt_segment_knows_its_states_again(disk) -> None:
+    store = opened(disk, wal={"reclaim_size": "1GiB"})
+    follower = store.follow("in")
+    for n in range(3):
+        store.append({"s": ROWS}, progress=follower.at({"a": str(n)}))
+        store.finalize()
+    killed(store)
+    path = "core_0/segments/0000000000000001.qseg"
+    damage(disk, path, disk.stat(path).size - 10)
+    disk.unlink(FILE)
+    store = opened(disk)
+    assert store.recovery.rebuilt_segments == 1
+    assert [info.progress is not None for info in store._core.catalog] == [True] * 3
+    assert store.progress("in") == {"a": "2"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    return tmp_path / "store"
+
+
+def test_repair_keeps_what_is_known_of_sources(folder: Path) -> None:
+    from quiver.clock import SystemClock
+    from quiver.config import Config
+    from quiver.disk import LocalDisk
+    from quiver.engine.salvage import salvage
+
+    with quiver.open(folder, slots=["s"], core=0) as store, store.follow("in") as follower:
+        for n in range(2):
+            store.append({"s": ROWS}, progress=follower.at({"a": str(n)}))
+            store.finalize()
+    segment = folder / "core_0/segments/0000000000000001.qseg"
+    segment.chmod(0o600)
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    progress = folder / "core_0/progress"
+    progress.write_bytes(b"x" + progress.read_bytes()[1:])
+    disk = LocalDisk(folder)
+    salvage(disk, config=Config.of({}), clock=SystemClock())
+    disk.close()
+    assert quiver.read_progress(folder, "in") == {"a": "1"}
+    with quiver.open(folder) as store:
+        assert store.recovery.damage == []
+        assert store.progress("in") == {"a": "1"}
+
+
+def test_adopting_a_core_keeps_its_states(folder: Path) -> None:
+    store = quiver.open(folder, slots=["s"], core=0, worker=False)
+    follower = store.follow("in")
+    store.append({"s": ROWS}, progress=follower.at({"a": "1"}))
+    killed(store)
+    assert [adopted.core for adopted in quiver.adopt(folder)] == [0]
+    assert (folder / "core_0/progress").exists()
+    assert quiver.read_progress(folder, "in") == {"a": "1"}
+
+
+def test_the_same_awaited(folder: Path) -> None:
+    async def main() -> None:
+        async with quiver.aio.open(folder, slots=["s"]) as store:
+            follower = await store.follow("in")
+            for n in range(3):
+                await store.append({"s": ROWS}, progress=follower.at({"a": str(n)}))
+            receipt = await store.append(
+                {"s": ROWS}, wait=False, progress=follower.at({"b": "last"})
+            )
+            await receipt
+            assert await store.progress("in") == {"a": "2", "b": "last"}
+            with pytest.raises(LockedError):
+                await store.follow("in")
+            await store.unfollow(follower)
+            assert (await store.follow("in")).epoch == 2
+
+    asyncio.run(main())
+    assert quiver.read_progress(folder, "in") == {"a": "2", "b": "last"}

@@ -1,0 +1,157 @@
+"""A source into a store: splits that come, fail and end; a full store; what is told when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import quiver
+from quiver.cli.connectors import CONNECTORS, connector_of, parse_source
+from quiver.errors import ConfigError, LockedError, SourceError
+from quiver.source import Feeder
+from tests.kit.toy_source import ToySource, toy_state
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[quiver.Store]:
+    with quiver.open(tmp_path / "store", slots=["s"]) as opened:
+        yield opened
+
+
+def fed(store: quiver.Store, source: ToySource, **options):
+    feeder = Feeder(store, source, source="toy", slot="s", every=0)
+    try:
+        return feeder.run(once=True, idle=0, **options)
+    finally:
+        feeder.close()
+
+
+def values(store: quiver.Store) -> list[int]:
+    return sorted(quiver.scan(store.path, slot="s").to_table()["value"].to_pylist())
+
+
+def test_all_that_there_is_comes_once_over_many_runs(store) -> None:
+    source = ToySource({"a": range(5), "b": range(100, 103)})
+    source.ended = {"a", "b", "c"}
+    found = fed(store, source)
+    assert (found.bundle_count, found.row_count) == (5, 8)
+    assert (found.wal_seq_first, found.wal_seq_last) == (0, 4)
+    assert found.states == {"a": toy_state(5), "b": toy_state(3)} == store.progress("toy")
+    assert fed(store, source).row_count == 0
+    source.feed("a", [5])
+    source.feed("c", [200])
+    again = fed(store, source)
+    assert (again.row_count, again.states["c"]) == (2, toy_state(1))
+    assert values(store) == [*range(6), 100, 101, 102, 200]
+
+
+def test_a_source_is_told_of_durable_rows_alone(store) -> None:
+    source = ToySource({"a": range(9)})
+    source.ended = {"a"}
+    feeder = Feeder(store, source, source="toy", slot="s")
+    durable: list[str] = []
+    acknowledge = source.acknowledge
+
+    def check(states) -> None:
+        durable.append(store.progress("toy")["a"])
+        assert durable[-1] >= states["a"]
+        acknowledge(states)
+
+    source.acknowledge = check
+    feeder.run(once=True, idle=0)
+    while feeder._acker.pending:
+        feeder._acker.tell()
+    feeder.close()
+    assert source.acked[-1] == {"a": toy_state(9)}
+    assert durable
+
+
+def test_what_may_get_well_is_tried_again_and_nothing_comes_twice(store) -> None:
+    source = ToySource({"a": range(6)})
+    source.ended = {"a"}
+    source.failing = {"a": SourceError("away for a moment", split="a", retryable=True)}
+    assert fed(store, source).row_count == 6
+    assert values(store) == list(range(6))
+
+
+def test_what_does_not_is_raised_and_what_was_read_stays(store) -> None:
+    source = ToySource({"a": range(2)})
+    source.failing = {"a": SourceError("it is gone", split="a")}
+    with pytest.raises(SourceError, match="gone"):
+        fed(store, source)
+    source.ended = {"a"}
+    assert fed(store, source).row_count == 2
+
+
+def test_two_do_not_follow_one_source(store) -> None:
+    source = ToySource({"a": []})
+    feeder = Feeder(store, source, source="toy", slot="s")
+    with pytest.raises(LockedError):
+        Feeder(store, source, source="toy", slot="s")
+    feeder.close()
+    Feeder(store, source, source="toy", slot="s").close()
+
+
+def test_a_source_that_cannot_be_listed_is_followed_by_nobody(store) -> None:
+    source = ToySource({"a": []})
+    source.listing = SourceError("no such place")
+    with pytest.raises(SourceError):
+        Feeder(store, source, source="toy", slot="s")
+    source.listing = None
+    Feeder(store, source, source="toy", slot="s").close()
+
+
+def test_it_ends_when_it_is_told_to(store) -> None:
+    source = ToySource({"a": range(100)})
+    feeder = Feeder(store, source, source="toy", slot="s")
+    seen: list[int] = []
+
+    def watch(rows: int) -> None:
+        seen.append(rows)
+        if len(seen) == 3:
+            feeder.stop()
+
+    found = feeder.run(watch=watch)
+    feeder.close()
+    assert (found.row_count, store.progress("toy")) == (6, {"a": toy_state(6)})
+    source.ended = {"a"}
+    assert fed(store, source).row_count == 94
+    assert values(store) == list(range(100))
+
+
+def test_a_full_store_is_waited_for(tmp_path) -> None:
+    config = {"wal": {"max_size": 4000}, "limits": {"entry_bytes": 3000}}
+    with quiver.open(tmp_path / "store", slots=["s"], config=config) as store:
+        source = ToySource({"a": range(40)})
+        source.ended = {"a"}
+        assert fed(store, source).row_count == 40
+        assert values(store) == list(range(40))
+
+
+def test_words_for_sources(tmp_path) -> None:
+    word = parse_source(f"files:{tmp_path}?pattern=*.csv&splits=2&nulls=NA,-")
+    assert (word.scheme, word.options["splits"]) == ("files", "2")
+    assert word.name == f"files:{tmp_path}" == parse_source(f"files:{tmp_path}/").name
+    connector = connector_of(word, str(tmp_path / "keep"))
+    assert connector._options.nulls == ("NA", "-")
+    assert parse_source("nats://a:1,b:2?gap=tell").name == "nats://a:1,b:2"
+    assert set(CONNECTORS) == {"files", "nats"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("inbox", "is no source"),
+        ("kafka:topic", "is no source"),
+        ("files:", "what to read"),
+        ("files:x?splits=2&splits=3", "twice"),
+        ("files:.?split=2", "no option 'split'"),
+        ("files:.?splits=two", "'two' is no int"),
+        ("files:.?schema=x", "no option 'schema'"),
+    ],
+)
+def test_words_that_name_no_source(text: str, words: str, tmp_path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        connector_of(parse_source(text), str(tmp_path / "keep"))

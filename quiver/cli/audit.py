@@ -9,7 +9,8 @@ how a live writer is kept from looking like damage is said in ``inspect``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -357,7 +358,9 @@ def _reason(disk: Disk, path: str) -> str:
 # findings --------------------------------------------------------------------------------------
 
 
-def _strangers(disk: Disk, folder: str, known: Set[str], *, station: str) -> Iterator[Finding]:
+def _strangers(
+    disk: Disk, folder: str, known: AbstractSet[str], *, station: str
+) -> Iterator[Finding]:
     for entry in listing(disk, folder):
         if entry.name in known:
             continue

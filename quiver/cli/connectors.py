@@ -4,6 +4,7 @@
 
     files:PATH?OPTION=VALUE&...         the options of FilesOptions
     nats://HOST:PORT?OPTION=VALUE&...   those of NatsOptions; several servers by commas
+    quiver:PATH?slot=NAME&...           another store; subscriber=NAME, fail_on_data_loss=false
 
 What stands behind ``?`` is written as in the query of a URL. An option of several values has them
 with commas in between.
@@ -38,8 +39,10 @@ class SourceWord:
     @property
     def name(self) -> str:
         """What its progress is kept under: without options, a folder by its whole path."""
-        place = os.path.abspath(self.place) if self.scheme == "files" else self.place
-        return f"{self.scheme}:{place}"
+        if self.scheme == "nats":
+            return f"{self.scheme}:{self.place}"
+        slot = f"?slot={self.options['slot']}" if "slot" in self.options else ""
+        return f"{self.scheme}:{os.path.abspath(self.place)}{slot}"
 
 
 def parse_source(text: str) -> SourceWord:
@@ -57,6 +60,8 @@ def parse_source(text: str) -> SourceWord:
         if key in options:
             raise ConfigError(f"{text!r} gives {key} twice")
         options[key] = value
+    if scheme == "quiver" and not options.get("slot"):
+        raise ConfigError(f"{text!r} does not say which slot", hint=f"quiver:{place}?slot=NAME")
     return SourceWord(scheme, place, options)
 
 
@@ -84,9 +89,24 @@ def _nats(word: SourceWord, _keep: str) -> Connector:
     return NatsConnector(NatsOptions(servers=servers, **given))
 
 
+def _quiver(word: SourceWord, _keep: str) -> Connector:
+    from quiver.source.stores import StoreConnector
+
+    given = _values(word, _StoreOptions, but=())
+    return StoreConnector(word.place, given.pop("slot"), **given)
+
+
+@dataclass(frozen=True, slots=True)
+class _StoreOptions:
+    slot: str = ""
+    subscriber: str | None = None
+    fail_on_data_loss: bool = True
+
+
 CONNECTORS: Final[Mapping[str, Callable[[SourceWord, str], Connector]]] = {
     "files": _files,
     "nats": _nats,
+    "quiver": _quiver,
 }
 
 

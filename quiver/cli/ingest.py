@@ -89,7 +89,7 @@ class _Tally:
     "--follow",
     "source",
     metavar="SOURCE",
-    help="Read a source and go on: files:DIR or nats://HOST, with ?OPTION=VALUE&... behind it.",
+    help="Read a source and go on: files:DIR, nats://HOST or quiver:DIR, ?OPTION=VALUE&... behind.",
 )
 @click.option("--once", is_flag=True, help="With --follow: end when there is nothing more.")
 @click.option(

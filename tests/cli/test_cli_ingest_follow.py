@@ -42,6 +42,23 @@ def test_it_reads_what_is_there_and_then_what_came(run, inbox, tmp_path, kit) ->
     assert run("check", store).code == 0
 
 
+def test_another_store_is_a_source_as_well(run, tmp_path) -> None:
+    with quiver.open(tmp_path / "a", slots=["s", "t"], worker=False) as first:
+        for n in range(3):
+            first.append({"s": pa.table({"n": [n]}), "t": pa.table({"m": [n]})})
+            first.finalize()
+    word = f"quiver:{tmp_path / 'a'}?slot=s&subscriber=copy"
+    command = ["ingest", tmp_path / "b", "--slot", "x", "--follow", word, "--once", "--idle", "0s"]
+    assert json.loads(run(*command, "--json").out)["row_count"] == 3
+    assert json.loads(run(*command, "--json").out)["row_count"] == 0
+    assert quiver.scan(tmp_path / "b", slot="x").to_table()["n"].to_pylist() == [0, 1, 2]
+    assert list(quiver.read_progress(tmp_path / "b", f"quiver:{tmp_path / 'a'}?slot=s")) == [
+        "core_0"
+    ]
+    with quiver.open(tmp_path / "a", worker=False) as first:
+        assert first.subscribe("copy").poll() is None
+
+
 def rows_read(store: Path, inbox: Path) -> int:
     """Count what the progress of a store that may not be there yet tells."""
     if not (store / "core_0/wal/quiver.wal").exists():
@@ -74,6 +91,7 @@ def test_a_signal_ends_it_well(inbox, tmp_path) -> None:
         (["--slot", "s", "--follow", "files:.", "--by", "x"], "read once"),
         (["--slot", "s=file", "--once"], "--once needs --follow"),
         (["--slot", "s", "--follow", "files:.", "--idle", "soon"], "--idle"),
+        (["--slot", "s", "--follow", "quiver:."], "which slot"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_makes_no_store(run, tmp_path, options, words) -> None:

@@ -22,7 +22,7 @@ Options, in any case (``quiver.spark.options``); an unknown one is an error:
 ``timestampUnit``      ``us`` (default) floors nanoseconds; ``int64`` keeps them as BIGINT
 ``maxPartitionBytes``  how large a partition may get, such as ``64MiB``; default 256 MiB
 ``minPartitions``      how many to make at least if there is enough data; default: the cores
-``pushdown``           ``true`` takes filters; see below for when that is safe. Default ``false``
+``pushdown``           ``once`` takes filters, for one query of this load: see below. Default ``never``
 =====================  =========================================================================
 
 Spark hands no column list to a Python data source, so ``columns``, or a schema given with
@@ -137,7 +137,7 @@ class QuiverDataSource(DataSource):
             metadata=metadata,
             skip_lost=not given.get(o.FAIL_ON_DATA_LOSS, True),
         )
-        kind = FilteringReader if given.get(o.PUSHDOWN, False) else QuiverReader
+        kind = FilteringReader if given.get(o.PUSHDOWN, "never") == "once" else QuiverReader
         return kind(
             scan,
             recipe,

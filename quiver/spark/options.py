@@ -166,7 +166,7 @@ ENDING_SEGMENT: Final = Option("endingSegment", parse_marks, _BATCH)
 STARTING_TIME: Final = Option("startingTime", _time, _READING)
 ENDING_TIME: Final = Option("endingTime", _time, _BATCH)
 MERGE_SCHEMA: Final = Option("mergeSchema", truth, _BATCH)
-PUSHDOWN: Final = Option("pushdown", truth, _BATCH)
+PUSHDOWN: Final = Option("pushdown", one_of("never", "once"), _BATCH)
 
 _READ_OPTIONS: Final = (
     COLUMNS,

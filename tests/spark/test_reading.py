@@ -168,13 +168,13 @@ def test_a_store_that_an_executor_cannot_see_is_told_with_the_host_and_a_way_out
 def test_filters_are_handed_down_only_where_that_is_asked_for(write) -> None:
     store = write([_log(0)])
     assert type(_reader(_source(store))) is QuiverReader
-    assert type(_reader(_source(store, pushdown="true"))) is FilteringReader
+    assert type(_reader(_source(store, pushdown="once"))) is FilteringReader
 
 
 def test_a_filter_leaves_out_what_cannot_pass_and_is_given_back(write, caplog) -> None:
     caplog.set_level("INFO", "quiver.spark")
     store = write(*([_log(10 * seq), _log(10 * seq + 1)] for seq in range(4)))
-    source = _source(store, pushdown="true")
+    source = _source(store, pushdown="once")
     assert _numbers(source, s.GreaterThan(("n",), 20)) == [21, 30, 31]
     (record,) = caplog.records
     assert record.getMessage() == "spark.planned"
@@ -185,13 +185,13 @@ def test_a_filter_leaves_out_what_cannot_pass_and_is_given_back(write, caplog) -
 
 def test_a_filter_takes_rows_out_unless_nearly_all_pass(write) -> None:
     store = write([_log(*range(100))])
-    source = _source(store, pushdown="true")
+    source = _source(store, pushdown="once")
     assert _numbers(source, s.LessThan(("n",), 50)) == [*range(50)]
     assert _numbers(source, s.LessThan(("n",), 90)) == [*range(100)]
 
 
 def test_a_filter_on_metadata_is_tried_on_rows(write) -> None:
-    source = _source(write([_log(0)], [_log(1)]), includeMetadata="true", pushdown="true")
+    source = _source(write([_log(0)], [_log(1)]), includeMetadata="true", pushdown="once")
     assert _numbers(source, s.EqualTo(("_segment_seq",), 1), s.IsNotNull(("n",))) == [1]
 
 

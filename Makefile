@@ -5,6 +5,7 @@ JOBS ?= 2
 CRASH_IMAGES ?= 45000
 POWER_CUTS ?= 520
 DEFECTS ?= 50
+SPARK_KILLS ?= 3
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 200
 
@@ -70,6 +71,7 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
 	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_DAMAGE=all QUIVER_SINK=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink --timeout 3600
+	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
 
 bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten minutes
 	$(BIN)/python -m bench.wal

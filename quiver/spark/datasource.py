@@ -22,7 +22,7 @@ Options, in any case (``quiver.spark.options``); an unknown one is an error:
 ``timestampUnit``      ``us`` (default) floors nanoseconds; ``int64`` keeps them as BIGINT
 ``maxPartitionBytes``  how large a partition may get, such as ``64MiB``; default 256 MiB
 ``minPartitions``      how many to make at least if there is enough data; default: the cores
-``pushdown``           ``once`` takes filters, for one query of this load: see below. Default ``never``
+``pushdown``           ``once`` takes filters, for one query of a load: see below. Default ``never``
 =====================  =========================================================================
 
 Spark hands no column list to a Python data source, so ``columns``, or a schema given with

@@ -39,7 +39,7 @@ each ``load``, made with the filters that it saw last, and takes it for every ot
 both sides of a union: those lose rows. So it is for one query with one set of filters, of a
 ``load`` of its own, and needs ``spark.sql.python.filterPushdown.enabled``. Ranges of segments and
 of time are always safe. What was left out shows in ``number of output rows`` of the scan on Spark's
-page, in the event ``spark.planned``, and in ``quiver.scan(..., where=...).skipped``.
+page, and in ``quiver.scan(..., where=...).skipped``.
 
 Rows of several slots that were one bundle are joined by ``_core``, ``_segment_seq`` and
 ``_bundle_index``: numbers of segments belong to a core.

@@ -20,9 +20,11 @@ LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-annotate --
 LOCK_INPUT := pyproject.toml --extra cli --extra spark --extra sql --extra prometheus --extra otel --extra top --extra nats --group dev --python-version 3.11
 FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
+BENCH_READY := $(VENV)/.ready-bench
+BENCH_LOCK_INPUT := --group bench --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores bench-streaming top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,10 +43,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@touch $@
 
-lock: ## write both requirements.lock afresh from pyproject.toml; needs uv
+lock: ## write all three requirements.lock afresh from pyproject.toml; needs uv
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	uv pip compile $(LOCK_FLAGS) $(LOCK_INPUT) -o requirements.lock
 	uv pip compile $(LOCK_FLAGS) $(FUZZ_LOCK_INPUT) -o fuzz/requirements.lock
+	uv pip compile $(LOCK_FLAGS) $(BENCH_LOCK_INPUT) -o bench/requirements.lock
 
 fmt: $(READY) ## format the code and mend what can be mended
 	$(BIN)/ruff check --fix .
@@ -85,17 +88,18 @@ bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md
 bench-cores: $(READY) ## four writer processes against one; writes bench/CORES.md; ten minutes
 	$(BIN)/python -m bench.cores
 
-bench-streaming: $(READY) ## a stream against a batch, latency, planning; prints figures; five minutes
-	$(BIN)/python -m bench.streaming
-
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top
 
-bench-spark: $(READY) ## Spark jobs from a store against Parquet; writes bench/SPARK.md; five minutes
+bench-spark: $(BENCH_READY) ## Spark jobs from a store against Parquet; writes bench/SPARK.md; five minutes
 	$(BIN)/python -m bench.spark
 
 soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak
+
+$(BENCH_READY): $(READY) bench/requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r bench/requirements.lock
+	@touch $@
 
 $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r fuzz/requirements.lock

@@ -1,7 +1,6 @@
 """``make bench-spark``: Spark jobs from a store against the same jobs from Parquet.
 
 Writes ``bench/SPARK.md``, ``bench/spark.json`` and ``bench/spark.svg`` unless ``--try`` is given.
-``PARTS`` has a place for streaming.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from bench.spark import batch
+from bench.spark import batch, streaming
 from quiver.spark import session
 
 ROOT = Path(__file__).parents[2]
-PARTS = {"batch": batch}
 
 
 def main() -> None:
@@ -27,19 +25,21 @@ def main() -> None:
     options.add_argument("--dir", help="where to write")
     options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
     asked = options.parse_args()
-    rows = []
     with tempfile.TemporaryDirectory(prefix="quiver-bench-", dir=asked.dir) as folder:
         spark = session("bench", config={"spark.log.level": "ERROR"})
         try:
-            for part in PARTS.values():
-                part.prepare(spark, Path(folder), asked.scale)
-                rows += part.measure(spark, Path(folder), asked.rounds)
+            batch.prepare(spark, Path(folder), asked.scale)
+            rows = batch.measure(spark, Path(folder), asked.rounds)
+            figures = streaming.measure(spark, folder, scale=asked.scale, runs=min(asked.rounds, 5))
         finally:
             spark.stop()
-    text = page(rows, asked.rounds)
+    text = page(rows, asked.rounds) + told(figures)
     if not asked.attempt:
         (ROOT / "bench" / "SPARK.md").write_text(text)
-        (ROOT / "bench" / "spark.json").write_text(json.dumps(rows, indent=2) + "\n")
+        (ROOT / "bench" / "spark.json").write_text(
+            json.dumps({"batch": rows, "streaming": [one._asdict() for one in figures]}, indent=2)
+            + "\n"
+        )
         plot(rows)
     print(text)
 
@@ -68,6 +68,15 @@ def page(rows: list[dict], rounds: int) -> str:
                 f"| {row['seconds'][source]:.2f} | {ratio:.2f} | {goal:.2f}"
                 f"{'' if ratio >= goal else ' (missed)'} | {row['cpu_ratios'][source]:.2f} |"
             )
+    return "\n".join(lines) + "\n"
+
+
+def told(figures: list[streaming.Figure]) -> str:
+    """Write the table of streaming."""
+    lines = ["", "## Streaming", "", "| measure | value | goal |", "|---|---:|---|"]
+    for one in figures:
+        goal = "" if one.goal is None else f"{one.word} {one.goal}"
+        lines.append(f"| {one.name} | {one.value:,.4g} | {goal}{' (missed)' * one.is_missed} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""``python -m bench.streaming``: what streaming from a store with Spark costs, beside a batch.
+"""What streaming from a store with Spark costs, beside a batch.
 
 Three figures, each the median of what was measured: rows a second of a stream that takes all there
 is, against a batch that reads the same; seconds from an append to the commit of its micro-batch,
@@ -8,14 +8,10 @@ with nothing new.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
 import statistics
-import tempfile
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,33 +19,55 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import quiver
 from quiver.checkpoint import CheckpointFolder
-from quiver.spark import QuiverDataSource, session
+from quiver.spark import QuiverDataSource
 
-__all__ = ["main"]
+__all__ = ["Figure", "measure"]
 
 _BUNDLE_ROWS: Final = 50_000
 _SEGMENT: Final = {"segment": {"target_size": "32MiB"}}
 _POLL_SECONDS: Final = 0.005
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="bench.streaming", description=__doc__)
-    parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--appends", type=int, default=30)
-    parser.add_argument("--segments", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=3)
-    options = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="quiver-streaming-")
-    try:
-        found = _planning(os.path.join(folder, "many"), options.segments, options.runs)
-        spark = session("quiver bench", config={"spark.log.level": "ERROR"})
-        found |= _throughput(spark, folder, options.rows, runs=options.runs)
-        found |= _latency(spark, folder, options.appends)
-        spark.stop()
-    finally:
-        shutil.rmtree(folder)
-    print(json.dumps(found, indent=2))
+class Figure(NamedTuple):
+    """One line of the page; without a goal it is told only."""
+
+    name: str
+    value: float
+    word: str = ""
+    goal: float | None = None
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether there is a goal, and this is on the wrong side of it."""
+        if self.goal is None:
+            return False
+        return self.value < self.goal if self.word == "at least" else self.value > self.goal
+
+
+def measure(spark: Any, folder: str, *, scale: float, runs: int) -> list[Figure]:
+    """Measure all three, each in a folder of its own."""
+    found = _planning(os.path.join(folder, "many"), int(10_000 * scale), runs)
+    found |= _throughput(spark, folder, int(4_000_000 * scale), runs=runs)
+    found |= _latency(spark, folder, int(40 * scale))
+    ratio = found["stream_rows_per_second"] / found["batch_rows_per_second"]
+    return [
+        Figure("rows a second of a stream, by those of a batch", ratio, "at least", 0.8),
+        Figure("rows a second of a stream", found["stream_rows_per_second"]),
+        Figure(
+            "seconds from an append to the commit of its micro-batch, median",
+            found["append_to_commit_p50_seconds"],
+            "at most",
+            1.5,
+        ),
+        Figure("the same, slowest", found["append_to_commit_max_seconds"]),
+        Figure(
+            f"seconds to plan a batch over {found['plan_segments']:,.0f} segments",
+            found["plan_seconds"],
+            "at most",
+            0.5,
+        ),
+        Figure("seconds of a trigger with nothing new", found["idle_trigger_seconds"]),
+    ]
 
 
 def _batch(first: int, rows: int) -> pa.RecordBatch:
@@ -65,8 +83,8 @@ def _throughput(spark: Any, folder: str, rows: int, *, runs: int) -> dict[str, f
             opened.append({"events": _batch(first, _BUNDLE_ROWS)})
     batch, stream = [], []
     for number in range(runs + 1):  # The first of each warms up.
-        began = time.perf_counter()
         frame = spark.read.format("quiver").option("slot", "events").load(store)
+        began = time.perf_counter()
         frame.write.format("noop").mode("overwrite").save()
         batch.append(time.perf_counter() - began)
         live = spark.readStream.format("quiver").options(slot="events").load(store)
@@ -137,7 +155,3 @@ def _planning(store: str, segments: int, runs: int) -> dict[str, float]:
         "plan_seconds": statistics.median(plans),
         "idle_trigger_seconds": statistics.median(idle),
     }
-
-
-if __name__ == "__main__":
-    main()

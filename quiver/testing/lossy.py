@@ -12,6 +12,7 @@ from typing import Any, Final
 from unittest import mock
 
 from quiver.engine import dropping, space
+from quiver.engine.census import used_bytes
 from quiver.engine.core import Core
 from quiver.segment import SegmentReader
 from quiver.testing.rehearsal import Rehearsal
@@ -29,19 +30,25 @@ _CAP: Final = 150_000
 
 @contextmanager
 def losing(life: Rehearsal) -> Iterator[None]:
-    """Let the store lose what it likes inside, and mark it before."""
+    """Let the store lose what it likes inside, mark it before, and settle what is written off."""
     of_segment, of_open = space.write_off_segment, dropping.write_off_open
 
     def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, int]:
         with SegmentReader.open(core.disk, core.catalog.get(segment_seq).path) as reader:
             numbers = [reader.bundle_entry(n).wal_seq or 0 for n in range(reader.bundle_count)]
-        _mark(life, numbers)
-        return of_segment(core, segment_seq, reason)
+        names = _mark(life, numbers)
+        lost = of_segment(core, segment_seq, reason)
+        for name in names:
+            life.unsettled.setdefault(name, []).extend(numbers)
+        return lost
 
     def write_off_open(core: Core) -> None:
         sealed = core.sealed
-        _mark(life, [] if sealed is None else [b.wal_seq for b in sealed.content.bundles])
+        numbers = [] if sealed is None else [b.wal_seq for b in sealed.content.bundles]
+        names = _mark(life, numbers)
         of_open(core)
+        for name in names:  # No file has to go for that: it is synced by now.
+            life.stage.mark("settled", subscriber=name, numbers=tuple(numbers))
 
     with (
         mock.patch.object(space, "write_off_segment", write_off_segment),
@@ -50,15 +57,16 @@ def losing(life: Rehearsal) -> Iterator[None]:
         yield
 
 
-def _mark(life: Rehearsal, numbers: list[int]) -> None:
+def _mark(life: Rehearsal, numbers: list[int]) -> tuple[str, ...]:
+    """Mark that these may be lost from now on; give for whom."""
     names = life.store.info().subscribers
     life.stage.mark("dropping", numbers=tuple(numbers))
     for name in names:
         for number in numbers:
             life.stage.mark("acked", subscriber=name, number=number)
-        life.unsettled.setdefault(name, []).extend(numbers)
     if numbers and not names:
         life.stage.mark("skipped", first=min(numbers), end=max(numbers) + 1)
+    return tuple(names)
 
 
 def drop_the_oldest(life: Rehearsal) -> None:
@@ -89,20 +97,29 @@ def drop_without_subscribers(life: Rehearsal) -> None:
 
 
 def drop_what_is_open(life: Rehearsal) -> None:
-    """Lose what is in no segment yet, since something else takes the room."""
+    """Lose what is in no segment yet, twice, the second time behind what is in one."""
     life.register("a")
     with losing(life):  # It may be full already, of what an earlier life in the place left.
-        life.survive(lambda: life.append(2))
-        life.survive(life.maintain)
-        life.store._core.quarantine_bytes = _CAP
+        for count in (2, 1):
+            life.survive(lambda count=count: life.append(count))  # type: ignore[misc]
+            life.survive(life.maintain)
+            _fill(life.store._core)
+            life.survive(lambda: life.append(1))
+            life.store._core.quarantine_bytes = 0
+            life.survive(lambda: life.append(2))
+            life.survive(life.finalize)
+            life.survive(lambda: life.take("a", 1))
+            life.survive(life.maintain)
         life.survive(lambda: life.append(1))
-        life.sent = life.store.info().next_wal_seq
-        life.store._core.quarantine_bytes = 0
-        life.survive(lambda: life.append(2))
-        life.survive(life.finalize)
-        life.survive(lambda: life.take("a", 1))
-        life.survive(life.maintain)
-        life.survive(lambda: life.append(1))
+
+
+def _fill(core: Core) -> None:
+    """Let something else take so much that without all segments the next bundle does not fit.
+
+    No more than that: nothing is dropped for a bundle that would not fit into an empty store.
+    """
+    kept = used_bytes(core) - core.catalog.allocated_bytes
+    core.quarantine_bytes += max(_CAP - kept, 0)
 
 
 def grow_too_old(life: Rehearsal) -> None:
@@ -159,7 +176,10 @@ LOSSY: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
 LOSSY_CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "drop the oldest": _config(size_cap=_CAP, size_cap_policy="drop_oldest"),
     "drop without subscribers": _config(size_cap=_CAP, size_cap_policy="drop_oldest"),
-    "drop what is open": _config(size_cap=_CAP, size_cap_policy="drop_oldest"),
+    "drop what is open": {
+        **_config(size_cap=_CAP, size_cap_policy="drop_oldest"),
+        "acks": {"max_size": 640},  # A checkpoint, but not at once behind each loss.
+    },
     "grow too old": _config(max_retain_after_ingestion_hours=1),
     "keep some": _config(size_cap=_CAP, steady_state_headroom=20_000),
 }

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest import mock
 
 import pytest
 
+from quiver.engine import dropping, space
+from quiver.engine.core import Core
 from quiver.testing.acts import Mark
 from quiver.testing.campaign import MODELS, Campaign, Plan
 from quiver.testing.lives import LIVES
+from quiver.testing.lossy import LOSSY
 from quiver.testing.memory_disk import MemoryDisk
 from quiver.testing.oracle import QuiverSubject
 from quiver.testing.runner import QUIVER, Summary, load_subject, run
@@ -54,6 +58,32 @@ def test_lives_by_lot_do_all_that_a_store_can_do() -> None:
         "Rename acks/ack",
         "Unlink segments/",
     } <= seen | {f"{op}." for op in seen}
+
+
+@pytest.mark.parametrize(
+    "life", [*(life for life in LOSSY if life != "keep some"), "share the cap"]
+)
+def test_a_life_that_may_lose_something_does(life: str) -> None:
+    lost: list[str] = []
+    of_segment, of_open = space.write_off_segment, dropping.write_off_open
+
+    def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, int]:
+        lost.append("segment")
+        return of_segment(core, segment_seq, reason)
+
+    def write_off_open(core: Core) -> None:
+        lost.append("open")
+        of_open(core)
+
+    with (
+        mock.patch.object(space, "write_off_segment", write_off_segment),
+        mock.patch.object(dropping, "write_off_open", write_off_open),
+    ):
+        QuiverSubject().live(life, MemoryDisk())
+    if life == "drop what is open":
+        assert lost == ["open", "segment", "open"]
+    else:
+        assert "segment" in lost
 
 
 def test_equal_plans_find_equal_things_on_any_number_of_processes() -> None:

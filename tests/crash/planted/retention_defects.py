@@ -8,7 +8,7 @@ from planting import Defect
 
 __all__ = ["DEFECTS"]
 
-SPACE: Final = "quiver.engine.space"
+CENSUS: Final = "quiver.engine.census"
 DROPPING: Final = "quiver.engine.dropping"
 
 DEFECTS: Final[tuple[Defect, ...]] = (
@@ -32,8 +32,8 @@ DEFECTS: Final[tuple[Defect, ...]] = (
     ),
     Defect(
         "an evicted segment is one that somebody needs",
-        SPACE,
-        "    done = core.registry.finished_segments()\n    if not old and not done:",
-        "    done = [seq for seq, _ in core.registry.segments()][:1]\n    if not old and not done:",
+        CENSUS,
+        "            finished=core.registry.finished(seq),\n",
+        "            finished=True,\n",
     ),
 )

@@ -29,7 +29,7 @@ from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
 from quiver.engine.reserve import RESERVE_NAME, Reserve, reserve_bytes
-from quiver.engine.saving import restore_progress, take_recovered
+from quiver.engine.saving import restore_progress, take_recovered, try_save_progress
 from quiver.engine.sealed import seal, try_reclaim, write_sealed
 from quiver.engine.stored import check_readable
 from quiver.errors import CapacityError, DamagedEntry, InputError
@@ -328,6 +328,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
     """Bring back from the WAL what no segment holds, then open it for appends."""
     strict = core.config.recovery.policy == "strict"
     limits = core.config.limits.for_reading()
+    covered_seq = core.covered_wal_seq
     replay = Replay(
         core.disk,
         core.path("wal"),
@@ -374,6 +375,10 @@ def _replay(core: Core, watch: Watch | None) -> None:
     if not any(part.bundle_count for part in core.waiting):
         core.covered_wal_seq = replay.last_seq
         core.covered_end = core.log.end
+    in_segments = max((info.wal_seq_last or 0 for info in core.catalog), default=-1)
+    if replay.skipped_bundles and covered_seq > max(in_segments, core.progress.saved_seq):
+        core.progress.is_unsaved |= bool(core.progress.covered)
+        try_save_progress(core)  # Of what was dropped while open the log alone tells.
     try_reclaim(core)
 
 

@@ -32,8 +32,8 @@ class Facts:
     """Of which a copy must be among the dead letters."""
     given_up: tuple[tuple[str, frozenset[int]], ...] = ()
     """For each subscriber of which a copy must be there, unless the subscriber still gets it."""
-    follows: bool = False
-    """Whether all bundles were read from a source, and say so."""
+    followed: frozenset[int] = frozenset()
+    """What was read from a source, and says so."""
     dropped: frozenset[int] = frozenset()
     """What the store gave up, so that a source may be read from there again."""
 
@@ -52,6 +52,7 @@ class Known:
     rejected: set[int] = field(default_factory=set)
     given_up: dict[str, set[int]] = field(default_factory=dict)
     follows: bool = False
+    followed: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
 
     def add(self, mark: Mark) -> None:
@@ -60,6 +61,7 @@ class Known:
         match mark.label:
             case "sent":
                 self.sent = max(self.sent, said["number"] + 1)
+                self.followed |= {said["number"]} if self.follows else set()
             case "acknowledged":
                 self.durable = max(self.durable, said["number"] + 1)
             case "skipped":
@@ -67,8 +69,8 @@ class Known:
                 self.dropped |= set(range(said["first"], said["end"]))
             case "dropping":
                 self.dropped |= set(said["numbers"])
-            case "follows":
-                self.follows = True
+            case "follows" | "begins":
+                self.follows = mark.label == "follows"
             case "rejected":
                 self.rejected.add(said["number"])
             case "finalized":
@@ -113,7 +115,7 @@ class Known:
             done=frozenset(self.done),
             rejected=frozenset(self.rejected),
             given_up=_frozen(self.given_up),
-            follows=self.follows,
+            followed=frozenset(self.followed),
             dropped=frozenset(self.dropped),
         )
 

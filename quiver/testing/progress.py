@@ -37,15 +37,13 @@ def judge_progress(
     facts: Facts, sources: tuple[tuple[str, int], ...], there: frozenset[int]
 ) -> None:
     """Raise Loss if a state is ahead of the bundles that survived, or behind them."""
-    if not facts.follows:
-        return
     gone = facts.done | there
     for split, last in sources:
         if last not in gone or last >= facts.sent:
             raise Loss(f"the progress of {split} is ahead: {last}, and there are {sorted(there)}")
     states = dict(sources)
     kept = (frozenset(range(facts.durable)) - facts.dropped) | there
-    for number in kept:
+    for number in kept & facts.followed:
         if states.get(SPLITS[number % len(SPLITS)], -1) < number:
             raise Loss(f"bundle {number} is durable, and the progress is behind it: {states}")
 

@@ -16,6 +16,7 @@ mark               what the store has promised from then on
 ``rejecting``      the subscriber may have the bundle no more once a copy is there
 ``rejected``       a copy of the bundle is among the dead letters
 ``dropping``       of a source that is followed, these may be read once more
+``begins``         a life, in a place where others may have been: it reads from no source so far
 ``follows``        each bundle is read from a source, and its state is there when it is
 =================  ============================================================================
 """
@@ -99,6 +100,7 @@ class Rehearsal:
     def __post_init__(self) -> None:
         """Open the store."""
         self.busy = BusyStage(self.stage)
+        self.stage.mark("begins")
         self.open()
 
     def open(self) -> None:

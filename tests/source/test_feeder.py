@@ -137,7 +137,7 @@ def test_words_for_sources(tmp_path) -> None:
     connector = connector_of(word, str(tmp_path / "keep"))
     assert connector._options.nulls == ("NA", "-")
     assert parse_source("nats://a:1,b:2?gap=tell").name == "nats://a:1,b:2"
-    assert set(CONNECTORS) == {"files", "nats"}
+    assert set(CONNECTORS) == {"files", "nats", "quiver"}
 
 
 @pytest.mark.parametrize(

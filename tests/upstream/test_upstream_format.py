@@ -90,7 +90,7 @@ def test_a_time_before_1970_reads_as_1970() -> None:
 
 
 def test_an_entry_without_a_slot_is_an_empty_bundle() -> None:
-    assert upstream.decode_bundle(frame(kit.wal_entry(3, []))) == (3, 0, ())
+    assert upstream.decode_bundle(frame(kit.wal_entry(3, []))) == (3, 0, (), None)
 
 
 def test_an_entry_of_an_unknown_type_is_read_as_far_as_its_length() -> None:

@@ -228,6 +228,27 @@ def test_a_folder_that_changed_just_now_is_listed_again(ground) -> None:
     assert (disk.listings, disk.synced) == (2, 1)
 
 
+class Overtaken(LocalDisk):
+    """A disk on which two segments get their names while a folder is listed, behind the first."""
+
+    hidden = 1
+
+    def list_dir(self, path):
+        found = super().list_dir(path)
+        if path.endswith("segments") and self.hidden:
+            self.hidden -= 1
+            return [stat for stat in found if not stat.name.startswith(f"{1:016}")]
+        return found
+
+
+def test_a_listing_that_names_overtook_is_no_gap(ground) -> None:
+    ground.write([log(0)], [log(1)], [log(2)])
+    planner = Planner(Overtaken(ground.path), ground.slot_id, clock=ManualClock())
+    end = planner.latest({})
+    assert end == {0: Position(3)}
+    assert [seq for _, seq, *_ in spans(planner, {}, end)] == [0, 1, 2]
+
+
 def entry(core: int, seq: int, at: int, size: int = 10) -> Entry:
     return Entry(SegmentRef(core, seq, "", size), at)
 

@@ -61,6 +61,10 @@ class CoreSegments:
         return self.entries[bisect_left(self._seqs, first) : end]
 
 
+def _seq(entry: Entry) -> int:
+    return entry.ref.segment_seq
+
+
 class _Look(NamedTuple):
     modified_ns: int
     at_ns: int
@@ -119,12 +123,12 @@ class Listing:
             and 0 < stat.modified_ns < last.at_ns - _FRESH_NS
         ):
             return last.segments
+        known = () if last is None else last.segments.entries
         try:
-            entries = self._entries(number, folder)
+            entries, is_all = self._settled(number, folder, known)
         except MissingError:
             return None
-        known = () if last is None else last.segments.entries
-        if last is not None and not again and entries == known:
+        if last is not None and is_all and not again and entries == known:
             is_same = stat.modified_ns == last.modified_ns
             # Otherwise something came and went, and the floor may be another one.
             has_floor = last.has_floor and is_same
@@ -133,8 +137,25 @@ class Listing:
         if not set(entries) <= set(known):
             self._disk.sync_dir(folder)
         segments = CoreSegments(number, entries, floor=floor)
-        self._looks[number] = _Look(stat.modified_ns, now_ns, segments, again)
+        self._looks[number] = _Look(stat.modified_ns if is_all else 0, now_ns, segments, again)
         return segments
+
+    def _settled(
+        self, number: int, folder: str, known: Sequence[Entry]
+    ) -> tuple[tuple[Entry, ...], bool]:
+        """List a folder without holes that are none; gives also whether that is all of it.
+
+        A listing may miss a name that is given meanwhile and still have the next one. Names are
+        given in order, so up to the highest that was seen a second listing has them all.
+        """
+        found = self._entries(number, folder)
+        first = _seq(known[-1]) + 1 if known else 0
+        new = [seq for seq in map(_seq, found) if seq >= first]
+        if new == list(range(first, first + len(new))):
+            return found, True
+        again = self._entries(number, folder)
+        upto = tuple(entry for entry in again if _seq(entry) <= new[-1])
+        return upto, len(upto) == len(again)
 
     def _entries(self, number: int, folder: str) -> tuple[Entry, ...]:
         found = []

@@ -11,7 +11,7 @@ at which a batch was committed, and ``quiver spark-ack`` once it has ended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 from quiver.checkpoint.folder import CheckpointFolder
@@ -20,9 +20,10 @@ from quiver.checkpoint.offsets import decode_offset, is_offset_of
 from quiver.checkpoint.sink import FileSink
 from quiver.clock import Clock
 from quiver.consumer import Consumer, subscribe
-from quiver.disk import sync_everything
+from quiver.disk import LocalDisk, sync_everything
 from quiver.engine.start import Start
 from quiver.errors import ConfigError, DamageError, MissingError
+from quiver.manifest import StoreManifest
 from quiver.source.stores import Position, Positions
 from quiver.source.stores.position import START
 from quiver.units import SECOND
@@ -43,20 +44,26 @@ class Acker:
         """Go on as the subscriber; raises ConfigError, MissingError if there is no store."""
         self.folder = CheckpointFolder(checkpoint)
         self._sink = None if note.sink in ("", SYNCED) else FileSink(note.sink)
-        self._note = note
-        self._consumer: Consumer = subscribe(
-            note.store, note.subscriber, start=start, worker=False, clock=clock
-        )
-        if self._consumer.store_id != note.store_id:
-            self._consumer.close()
-            raise ConfigError(
-                f"the store in {note.store} is {self._consumer.store_id}, and the query read "
-                f"{note.store_id}",
-                hint="name the folder in which that store is now",
-            )
-        self._clock = clock
+        self._note, self._clock = note, clock
+        try:
+            # What follows the last batch is wanted, wherever the first one began.
+            self._consumer = self._subscribe("earliest" if self.folder.is_begun else start)
+        except BaseException:
+            self.folder.close()
+            raise
         self._seen_ns = -1
         self._done = -1
+
+    def _subscribe(self, start: Start) -> Consumer:
+        note = self._note
+        with closing(LocalDisk(note.store)) as disk:
+            found = StoreManifest.read(disk).store_id
+        if found != note.store_id:  # Before it is told of a subscriber that nobody would be.
+            raise ConfigError(
+                f"the store in {note.store} is {found}, and the query read {note.store_id}",
+                hint="name the folder in which that store is now",
+            )
+        return subscribe(note.store, note.subscriber, start=start, worker=False, clock=self._clock)
 
     def positions(self) -> dict[int, Position]:
         """Say how far the subscriber is in each core: the first bundle that is not acked."""

@@ -55,6 +55,11 @@ class CheckpointFolder:
         found = None if self.disk is None else self.disk.stat("commits")
         return 0 if found is None else found.modified_ns
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether any batch was ever planned, committed or not."""
+        return self.disk is not None and bool(numbered(self.disk, "offsets"))
+
     def committed(self) -> list[int]:
         """List the batches that are known to be committed, ascending."""
         return [] if self.disk is None else numbered(self.disk, "commits")

@@ -1,7 +1,7 @@
 """What a query leaves in its checkpoint for ``quiver spark-ack``: who it is and what it reads.
 
-``quiver/<subscriber>.json`` in the checkpoint folder, and beside it a lock that is held for as long
-as the process of the query that reads the store is there.
+``quiver/<subscriber>-<store>.json`` in the checkpoint folder, and beside it a lock that is held for
+as long as the process of the query that reads the store is there. One query may read two stores.
 """
 
 from __future__ import annotations
@@ -40,10 +40,15 @@ class Note:
     schema: str = ""
     """The columns that the query reads, as a schema message of Arrow in base64."""
 
+    @property
+    def stem(self) -> str:
+        """The path of its files in the checkpoint, without their ends."""
+        return f"{FOLDER}/{self.subscriber}-{self.store_id}"
+
 
 def write_note(disk: Disk, note: Note) -> None:
     """Leave a note; one that is there and says the same stays as it is."""
-    path = f"{FOLDER}/{note.subscriber}{_SUFFIX}"
+    path = f"{note.stem}{_SUFFIX}"
     disk.make_dir(FOLDER)
     data = json.dumps(asdict(note) | {"version": 1}, sort_keys=True).encode()
     if disk.stat(path) is not None:
@@ -77,10 +82,10 @@ def read_notes(folder: CheckpointFolder) -> Iterator[Note]:
         yield note
 
 
-def hold(disk: Disk, subscriber: str) -> Lock | None:
+def hold(disk: Disk, note: Note) -> Lock | None:
     """Take the lock of a query that is there; None if another process has it."""
     disk.make_dir(FOLDER)
     try:
-        return disk.lock(f"{FOLDER}/{subscriber}{_LOCK}")
+        return disk.lock(f"{note.stem}{_LOCK}")
     except LockedError:
         return None

@@ -26,7 +26,7 @@ __all__ = ["spark_ack"]
     ),
 )
 @click.argument("folder", metavar="CHECKPOINT")
-@click.option("--store", metavar="DIR", help="Where the store is; else where the query read it.")
+@click.option("--store", metavar="DIR", help="Where the store is now; acks only that one.")
 @click.option("--subscriber", metavar="NAME", help="Only this one; else all that the query has.")
 def spark_ack(output: Output, *, folder: str, store: str | None, subscriber: str | None) -> None:
     """Ack what a streaming query of Spark has committed.
@@ -48,10 +48,9 @@ def spark_ack(output: Output, *, folder: str, store: str | None, subscriber: str
                 path=checkpoint.path,
                 hint="give the query the options subscriber and checkpointLocation",
             )
-        found = [
-            _ack(checkpoint, note if store is None else replace(note, store=os.path.abspath(store)))
-            for note in notes
-        ]
+        if store is not None:
+            notes = _moved(notes, os.path.abspath(store))
+        found = [_ack(checkpoint, note) for note in notes]
     if output.as_json:
         output.document({"path": checkpoint.path, "sources": found})
         return
@@ -64,12 +63,23 @@ def spark_ack(output: Output, *, folder: str, store: str | None, subscriber: str
         output.text(f"{source['subscriber']} of {source['store_path']}: {text}")
 
 
+def _moved(notes: list[Note], store: str) -> list[Note]:
+    """Take the notes of a store that is in another folder now; all, to be refused, if none is."""
+    from quiver.disk import LocalDisk
+    from quiver.manifest import StoreManifest
+
+    with closing(LocalDisk(store)) as disk:
+        store_id = StoreManifest.read(disk).store_id
+    ours = [note for note in notes if note.store_id == store_id]
+    return [replace(note, store=store) for note in ours or notes]
+
+
 def _ack(checkpoint: CheckpointFolder, note: Note) -> dict[str, Any]:
     from quiver.checkpoint import Acker, hold
     from quiver.clock import SystemClock
 
     disk = checkpoint.disk
-    lock = None if disk is None else hold(disk, note.subscriber)
+    lock = None if disk is None else hold(disk, note)
     if lock is None:
         raise LockedError(
             f"the query with subscriber {note.subscriber!r} is running",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_the_last_batch_is_acked_and_then_there_is_nothing_more(ended, run) -> N
 
 
 def test_a_query_that_runs_is_left_alone(ended, run) -> None:
-    lock = hold(LocalDisk(ended.checkpoint), "spark")
+    lock = hold(LocalDisk(ended.checkpoint), ended.note())
     code, _, err = run("spark-ack", ended.checkpoint)
     assert code != 0
     assert "is running" in err
@@ -62,6 +63,15 @@ def test_a_store_that_moved_is_named_and_another_one_refused(ended, run, tmp_pat
     code, _, err = run("spark-ack", ended.checkpoint, "--store", tmp_path / "other")
     assert code != 0
     assert "the query read" in err
+    assert not list((tmp_path / "other").glob("core_*/acks/inbox/*"))  # Nobody is kept waiting for.
+
+
+def test_of_two_stores_only_the_one_that_moved_is_acked(ended, run) -> None:
+    elsewhere = replace(ended.note(), store="/gone", store_id="f" * 32)
+    write_note(LocalDisk(ended.checkpoint), elsewhere)
+    assert run("spark-ack", ended.checkpoint)[0] != 0
+    code, out, _ = run("spark-ack", ended.checkpoint, "--store", ended.store_path, "--json")
+    assert (code, len(json.loads(out)["sources"])) == (0, 1)
 
 
 def test_a_checkpoint_without_a_note_says_what_is_missing(ended, run, tmp_path) -> None:

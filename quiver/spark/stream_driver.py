@@ -11,6 +11,8 @@ from typing import Any
 from quiver.checkpoint import Acker, decode_offset, encode_offset, hold, write_note
 from quiver.clock import Clock
 from quiver.disk import LocalDisk, Lock
+from quiver.engine.numbers import core_folder, core_numbers
+from quiver.engine.start import Start
 from quiver.errors import ConfigError, SourceError
 from quiver.events import Events
 from quiver.manifest import StoreManifest
@@ -31,12 +33,11 @@ class StreamDriver:
         self._query, self._clock = query, clock
         self._disk = LocalDisk(query.path)
         self._events = Events(store=query.path)
-        store_id = StoreManifest.read(self._disk).store_id
-        if store_id != query.store_id:
-            raise ConfigError(
-                f"the store in {query.path} is another one than when the query was made",
-                hint="load it again",
-            )
+        try:
+            self._acker = self._begin()
+        except BaseException:
+            self._disk.close()
+            raise
         names = frozenset(query.stored.names)
         self._planner = Planner(
             self._disk,
@@ -46,14 +47,20 @@ class StreamDriver:
             fail_on_loss=query.fails_on_loss,
             on_loss=self._warn,
         )
-        self._acker = self._begin_acking() if query.subscriber else None
         self._lock: Lock | None = None
         self._initial: dict[int, Position] | None = None
         self._target: dict[int, Position] | None = None
         self._given: dict[int, Position] = {}
 
-    def _begin_acking(self) -> Acker:
+    def _begin(self) -> Acker | None:
         query, start = self._query, self._query.start
+        if StoreManifest.read(self._disk).store_id != query.store_id:
+            raise ConfigError(
+                f"the store in {query.path} is another one than when the query was made",
+                hint="load it again",
+            )
+        if not query.subscriber:
+            return None
         if isinstance(start, Mapping):
             raise ConfigError(
                 "startingSegment: a subscriber begins with one number in all cores",
@@ -68,7 +75,7 @@ class StreamDriver:
         if self._initial is None:
             newest = self._planner.start("latest")
             if self._acker is None:
-                self._initial = self._planner.start(self._query.start)
+                self._initial = self._planner.start(self._named())
             else:
                 first = self._planner.start("earliest")
                 self._initial = {
@@ -76,6 +83,18 @@ class StreamDriver:
                     for core, at in self._acker.positions().items()
                 }
         return self._encode(self._initial)
+
+    def _named(self) -> Start | Mapping[int, int]:
+        """Give the start; ConfigError if it names cores that are not there."""
+        start, cores = self._query.start, core_numbers(self._disk)
+        unknown = sorted(set(start) - set(cores)) if isinstance(start, Mapping) else []
+        if unknown:
+            known = ", ".join(map(core_folder, cores)) or "none"
+            raise ConfigError(
+                f"startingSegment: core_{unknown[0]}: the store has no such core",
+                hint=f"it has {known}; one that comes later is read from its first segment",
+            )
+        return start
 
     def aim(self) -> None:
         """Take what is finalized now as the end of the query."""
@@ -115,6 +134,12 @@ class StreamDriver:
     def commit(self, end: Mapping[str, Any]) -> None:
         """Ack what is committed and on the disk by now; Spark says so one batch late."""
         self._ack(self._decode(end))
+        if self._acker is not None and not self._acker.folder.is_begun:
+            raise ConfigError(
+                f"checkpointLocation: {self._acker.folder.path} has no batch, and Spark has "
+                "committed one: nothing would ever be acked",
+                hint="say what the writer of this query is told",
+            )
 
     # ---------------------------------------------------------------------------------------------
 
@@ -136,7 +161,7 @@ class StreamDriver:
         """Say in the checkpoint who acks from it, once Spark has made that."""
         disk = None if self._acker is None else self._acker.folder.disk
         if self._lock is None and disk is not None:
-            self._lock = hold(disk, self._query.subscriber)
+            self._lock = hold(disk, self._query.note)
             write_note(disk, self._query.note)
 
     def _warn(self, error: SourceError) -> None:

@@ -156,20 +156,21 @@ def _remembered(given: Options, scan: Scan) -> list[pa.Schema]:
     checkpoint, name = given.get(o.CHECKPOINT_LOCATION, ""), given.get(o.SUBSCRIBER, "")
     if not checkpoint or not name:
         return []
+    with closing(LocalDisk(scan.path)) as disk:
+        store_id = StoreManifest.read(disk).store_id
     folder = CheckpointFolder(checkpoint)
     try:
-        notes = [note for note in read_notes(folder) if note.subscriber == name and note.schema]
+        whose = (name, store_id, scan.slot)
+        notes = [n for n in read_notes(folder) if (n.subscriber, n.store_id, n.slot) == whose]
     finally:
         folder.close()
     found = []
     for note in notes:
-        arrow: Any = pa.ipc
-        schema = arrow.read_schema(pa.py_buffer(base64.b64decode(note.schema)))
-        if note.slot == scan.slot:
-            wanted = [
-                field for field in schema if scan.columns is None or field.name in scan.columns
-            ]
-            found.append(pa.schema(wanted))
+        if note.schema:
+            arrow: Any = pa.ipc
+            schema = arrow.read_schema(pa.py_buffer(base64.b64decode(note.schema)))
+            asked = schema.names if scan.columns is None else scan.columns
+            found.append(pa.schema([field for field in schema if field.name in asked]))
     return found
 
 

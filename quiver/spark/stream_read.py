@@ -11,6 +11,7 @@ import pyarrow as pa
 from quiver.checkpoint import CheckpointFolder
 from quiver.disk import LocalDisk
 from quiver.errors import ConfigError, InputError, MissingError, SourceError
+from quiver.events import Events
 from quiver.promote import common_type
 from quiver.scan import conform
 from quiver.schemas import same_type
@@ -18,6 +19,7 @@ from quiver.source.stores import Span, read_span
 from quiver.spark.batch import merge, split
 from quiver.spark.schema import to_spark
 from quiver.spark.stream_query import StreamQuery
+from quiver.spark.tasks import open_store
 
 __all__ = ["check_query", "check_schema", "read_share"]
 
@@ -33,7 +35,7 @@ def _converted(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordB
     columns = query.stored.names if query.is_fixed else None
     seen: set[int] = set()
     kept: list[pa.Schema] = []
-    with closing(LocalDisk(query.path)) as disk:
+    with closing(open_store(query.path, query.store_id)) as disk:
         for span in spans:
             for batch in _read(disk, span, query, columns=columns):
                 if id(batch.schema) not in seen:
@@ -58,6 +60,9 @@ def _read(
                 hint="read with the option subscriber, which keeps data from being deleted; or go "
                 "on with what is left: failOnDataLoss=false",
             ) from error
+        events = Events(store=query.path, core=span.segment.core)
+        events.warning("spark.segment_lost", segment_seq=span.segment.segment_seq)
+        events.tell()
 
 
 def _place(span: Span) -> str:

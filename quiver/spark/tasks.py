@@ -25,7 +25,7 @@ from quiver.scan.rows import mask_of
 from quiver.spark.batch import merge, split
 from quiver.spark.schema import to_spark
 
-__all__ = ["METADATA", "Recipe", "expired", "store_id_of"]
+__all__ = ["METADATA", "Recipe", "expired", "open_store", "store_id_of"]
 
 METADATA: Final = pa.schema(
     [
@@ -66,7 +66,7 @@ class Recipe:
 
         Raises MissingError if the store is not here, or a segment is gone.
         """
-        with closing(self._open()) as disk:
+        with closing(open_store(self.path, self.store_id)) as disk:
             for batch in merge(self._rows(disk, pieces)):
                 kept = batch if self.where is None else self._passing(batch)
                 if kept.num_rows:
@@ -80,31 +80,6 @@ class Recipe:
     def leaving_out(self, where: Any) -> Recipe:  # noqa: ANN401
         """Give one that leaves out rows which do not pass, though perhaps not all of them."""
         return replace(self, where=where)
-
-    def _open(self) -> LocalDisk:
-        host = socket.gethostname()
-        try:
-            disk = LocalDisk(self.path)
-        except MissingError as error:
-            raise MissingError(
-                f"the store {self.path} cannot be seen from {host}",
-                path=self.path,
-                hint=_ELSEWHERE,
-            ) from error
-        try:
-            found = store_id_of(disk)
-        except BaseException:
-            disk.close()
-            raise
-        if found != self.store_id:
-            disk.close()
-            raise MissingError(
-                f"what lies in {self.path} on {host} is not the store that the query was planned "
-                f"with (that one is {self.store_id}, here is {found or 'none'})",
-                path=self.path,
-                hint=_ELSEWHERE,
-            )
-        return disk
 
     def _rows(self, disk: LocalDisk, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         for piece in pieces:
@@ -138,6 +113,31 @@ class Recipe:
             return batch  # Spark tries the filter too.
         kept: pa.RecordBatch = batch.filter(pa.array(mask))
         return kept
+
+
+def open_store(path: str, store_id: str | None) -> LocalDisk:
+    """Open the store of a task; MissingError names the host if it is not here, or another one."""
+    host = socket.gethostname()
+    try:
+        disk = LocalDisk(path)
+    except MissingError as error:
+        raise MissingError(
+            f"the store {path} cannot be seen from {host}", path=path, hint=_ELSEWHERE
+        ) from error
+    try:
+        found = store_id_of(disk)
+    except BaseException:
+        disk.close()
+        raise
+    if found != store_id:
+        disk.close()
+        raise MissingError(
+            f"what lies in {path} on {host} is not the store that the query was planned with "
+            f"(that one is {store_id}, here is {found or 'none'})",
+            path=path,
+            hint=_ELSEWHERE,
+        )
+    return disk
 
 
 def expired(error: MissingError) -> MissingError:

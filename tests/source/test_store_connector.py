@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from store_kit import writer
 import quiver
 from quiver.errors import ClosedError, InputError, MissingError, SourceError
 from quiver.source.stores import StoreConnector
+from quiver.source.stores import reader as stores_reader
 
 
 def log(*numbers: int) -> dict[str, pa.RecordBatch]:
@@ -157,3 +159,32 @@ def test_data_that_went_before_it_was_read_is_an_error_unless_allowed(path, writ
     assert told.value.split == "core_0"
     lenient = StoreConnector(path, "logs", fail_on_data_loss=False).reader(split, state, None)
     assert [numbers for numbers, _, _ in drain(lenient) if numbers] == [[3]]
+
+
+@pytest.mark.parametrize("fails_at", [0, 1, 2])
+def test_a_reader_that_failed_gives_the_same_again_when_it_is_asked_again(
+    path, write, monkeypatch, fails_at
+) -> None:
+    write([log(1), log(2), log(3)], [log(4)])
+    read, failures = stores_reader.read_span, [OSError("for a moment")]
+
+    def failing(*arguments, **more):
+        for place, found in enumerate(read(*arguments, **more)):
+            if failures and place == fails_at:
+                raise failures.pop()
+            yield found
+
+    monkeypatch.setattr(stores_reader, "read_span", failing)
+    connector = StoreConnector(path, "logs")
+    enumerator = connector.enumerator()
+    (split,) = enumerator.list_splits()
+    reader = connector.reader(split, None, ["n"])
+    found = []
+    for _ in range(9):
+        with suppress(OSError):
+            got = reader.next(0)
+            found += [] if got is None else got.batch.column("n").to_pylist()
+    assert found == [1, 2, 3, 4]
+    assert not failures
+    reader.close()
+    enumerator.close()

@@ -81,8 +81,11 @@ class CoreReader:
                 raise ClosedError("the reader is closed", hint="make a new one from the last state")
             try:
                 return self._step()
-            except MissingError as error:
-                raise SourceError(str(error), split=split_id(self._core)) from error
+            except BaseException as error:
+                self._read = self._ahead = None  # The next call begins where this one did.
+                if isinstance(error, MissingError):
+                    raise SourceError(str(error), split=split_id(self._core)) from error
+                raise
 
     def _step(self) -> SplitBatch | None:
         """Read on in the open segment, or in the next one that is there."""

@@ -6,9 +6,17 @@ Spark keeps it for as long as a query runs, so what was learned of segments stay
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
-from quiver.checkpoint import Acker, decode_offset, encode_offset, hold, write_note
+from quiver.checkpoint import (
+    Acker,
+    CheckpointFolder,
+    decode_offset,
+    encode_offset,
+    hold,
+    write_note,
+)
 from quiver.clock import Clock
 from quiver.disk import LocalDisk, Lock
 from quiver.engine.numbers import core_folder, core_numbers
@@ -33,11 +41,6 @@ class StreamDriver:
         self._query, self._clock = query, clock
         self._disk = LocalDisk(query.path)
         self._events = Events(store=query.path)
-        try:
-            self._acker = self._begin()
-        except BaseException:
-            self._disk.close()
-            raise
         names = frozenset(query.stored.names)
         self._planner = Planner(
             self._disk,
@@ -47,6 +50,11 @@ class StreamDriver:
             fail_on_loss=query.fails_on_loss,
             on_loss=self._warn,
         )
+        try:
+            self._acker = self._begin()
+        except BaseException:
+            self._disk.close()
+            raise
         self._lock: Lock | None = None
         self._initial: dict[int, Position] | None = None
         self._target: dict[int, Position] | None = None
@@ -66,7 +74,21 @@ class StreamDriver:
                 "startingSegment: a subscriber begins with one number in all cores",
                 hint="such as 12; by core it is for queries without a subscriber",
             )
+        if isinstance(start, int):
+            self._check_reached(start)
         return Acker(query.note, query.checkpoint, start=start, clock=self._clock)
+
+    def _check_reached(self, start: int) -> None:
+        """Raise ConfigError if a core is not that far: it would not keep what comes before that."""
+        with closing(CheckpointFolder(self._query.checkpoint)) as folder:
+            is_begun = folder.is_begun
+        for core, newest in self._planner.start("latest").items():
+            if newest.segment_seq < start and not is_begun:
+                raise ConfigError(
+                    f"startingSegment: core_{core} is at segment {newest.segment_seq} only, and a "
+                    f"subscriber that begins with {start} would lose what comes before that",
+                    hint="begin with a number that all cores have reached, or with a time",
+                )
 
     # what Spark asks -----------------------------------------------------------------------------
 

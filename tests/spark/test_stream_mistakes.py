@@ -147,3 +147,19 @@ def test_a_query_that_cannot_begin_holds_nothing_open(store, checkpoint) -> None
     with pytest.raises(ConfigError, match="begins with one number"):
         stream.initialOffset()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_subscriber_does_not_begin_where_a_core_is_not_yet(store, checkpoint) -> None:
+    with pytest.raises(ConfigError, match="core_0 is at segment 3 only"):  # 3 to 8 would go.
+        reader(store, startingSegment="9", **checkpoint.options).initialOffset()
+    stream = reader(store, startingSegment="3", **checkpoint.options)
+    start = stream.initialOffset()
+    with quiver.open(store, core=0, worker=False) as opened:
+        opened.append(log(4))
+        opened.finalize()
+        opened.maintain()
+    end = stream.latestOffset(start, ALL)
+    assert rows(stream, start, end) == [4]
+    stream.stop()
+    checkpoint.put(0, end)  # From here on its start is of no matter.
+    reader(store, startingSegment="9", **checkpoint.options).latestOffset(end, ALL)

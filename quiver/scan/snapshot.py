@@ -39,6 +39,8 @@ __all__ = [
 
 _CORE_FOLDER: Final = re.compile(r"core_(0|[1-9][0-9]*)")
 _SEGMENTS: Final = "segments"
+_FEW: Final = 16
+"""More than get their names while one folder is listed."""
 _LIMITS: Final = LimitsConfig().for_reading()
 
 
@@ -77,7 +79,9 @@ class SlotPart:
 def list_segments(disk: Disk, *, core: int | None = None) -> tuple[SegmentRef, ...]:
     """List the finalized segments of all cores, or of one, by core and then by sequence.
 
-    Whatever else lies in the folders is passed over, links among it.
+    Whatever else lies in the folders is passed over, links among it. Of a core it is the segments
+    up to some number, without one that is there: a listing may miss a name that is given meanwhile
+    and still have the next one, so where there is a hole a second one says what is below.
     """
     found: list[SegmentRef] = []
     for folder in disk.list_dir(""):
@@ -89,12 +93,31 @@ def list_segments(disk: Disk, *, core: int | None = None) -> tuple[SegmentRef, .
         place = posixpath.join(folder.name, _SEGMENTS)
         if disk.stat(place) is None:
             continue
-        for entry in disk.list_dir(place):
-            segment_seq = parse_segment_name(entry.name)
-            if entry.is_file and segment_seq is not None:
-                path = posixpath.join(place, entry.name)
-                found.append(SegmentRef(int(match[1]), segment_seq, path, entry.size))
+        listed = _list_core(disk, int(match[1]), place)
+        if _may_lack(listed):
+            last = listed[-1]
+            again = _list_core(disk, last.core, place)
+            listed = [ref for ref in again if ref.segment_seq <= last.segment_seq]
+        found += listed
     return tuple(sorted(found))
+
+
+def _may_lack(listed: Sequence[SegmentRef]) -> bool:
+    """Whether there is a hole, or so little that its beginning may have been missed."""
+    if not listed:
+        return False
+    first, last = listed[0].segment_seq, listed[-1].segment_seq
+    return last - first >= len(listed) or (first > 0 and len(listed) < _FEW)
+
+
+def _list_core(disk: Disk, core: int, place: str) -> list[SegmentRef]:
+    found = []
+    for entry in disk.list_dir(place):
+        segment_seq = parse_segment_name(entry.name)
+        if entry.is_file and segment_seq is not None:
+            path = posixpath.join(place, entry.name)
+            found.append(SegmentRef(core, segment_seq, path, entry.size))
+    return sorted(found)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pyarrow as pa
 import pytest
 
 import quiver
+from quiver.disk import LocalDisk
 from quiver.errors import DamageError, InputError, MissingError, StorageError
 from quiver.scan import Scan, scan
+from quiver.scan.snapshot import list_segments
 
 
 def _log(*numbers: int) -> dict[str, pa.RecordBatch]:
@@ -351,3 +354,23 @@ def test_structs_that_have_a_name_twice_are_not_widened_to_nulls(write) -> None:
     store = write([bundle(pa.int8()), bundle(pa.int16())])
     with pytest.raises(InputError, match="column 'x'"):
         scan(store, slot="logs").to_table()
+
+
+class Overtaken(LocalDisk):
+    """A disk on which segments get their names while a folder is listed, behind the first look."""
+
+    def __init__(self, path: str, hidden: int) -> None:
+        super().__init__(path)
+        self.hidden = [f"{hidden:016}"]
+
+    def list_dir(self, path: str) -> list[Any]:
+        found = super().list_dir(path)
+        missed = self.hidden.pop() if path.endswith("segments") and self.hidden else "none"
+        return [stat for stat in found if not stat.name.startswith(missed)]
+
+
+@pytest.mark.parametrize("hidden", [0, 1])
+def test_a_snapshot_has_what_names_overtook_while_it_was_taken(write, hidden) -> None:
+    path = write(*([{"logs": pa.record_batch({"n": [n]})}] for n in range(3)))
+    with closing(Overtaken(path, hidden)) as disk:
+        assert [ref.segment_seq for ref in list_segments(disk)] == [0, 1, 2]

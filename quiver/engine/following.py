@@ -62,7 +62,8 @@ class Follower:
         are empty or too long.
         """
         states = dict(states)
-        return Progress(self.source, self.epoch, states, encode_note(Note(*self._who, states)))
+        note = encode_note(Note(*self._who, states))
+        return Progress(self.source, self.epoch, states, note, self)
 
     @property
     def _who(self) -> tuple[str, int]:

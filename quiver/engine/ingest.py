@@ -120,7 +120,7 @@ def take(core: Core, payloads: tuple[Payload, ...], progress: Progress | None = 
 
 def _check_progress(core: Core, progress: Progress) -> None:
     """Raise unless this may be written: while room was waited for another may have come."""
-    core.progress.check_follower(progress.source, progress.epoch)
+    core.progress.check_follower(progress)
     sealed = None if core.sealed is None else core.sealed.progress
     core.progress.check_room(progress.note, sealed)
 

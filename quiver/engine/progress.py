@@ -34,14 +34,12 @@ class Progress:
     epoch: int
     states: Mapping[str, str | None]
     note: bytes = field(repr=False, compare=False)
+    follower: Followed = field(repr=False, compare=False)
+    """Who read it. An epoch does not tell: it stays the same until a bundle has it."""
 
 
 class Followed(Protocol):
     """Who follows a source, as its core knows it."""
-
-    @property
-    def epoch(self) -> int:
-        """Above that of everybody who followed the source before."""
 
     def let_go(self) -> None:
         """Let others follow it; a second call does nothing."""
@@ -91,15 +89,14 @@ class CoreProgress:
                 found.take_all(table.notes())
         return found
 
-    def check_follower(self, source: str, epoch: int) -> None:
-        """Raise ClosedError unless it is this follower who has the source.
+    def check_follower(self, progress: Progress) -> None:
+        """Raise ClosedError unless it is who made this progress that has the source.
 
         Right before a bundle is written: while it was waited for room another may have come.
         """
-        follower = self.followers.get(source)
-        if follower is None or follower.epoch != epoch:
+        if self.followers.get(progress.source) is not progress.follower:
             raise ClosedError(
-                f"source {source!r} is not followed any more by who made this progress",
+                f"source {progress.source!r} is not followed any more by who made this progress",
                 hint="store.follow(source) goes on where the last durable bundle ended",
             )
 

@@ -80,6 +80,19 @@ def test_one_at_a_time_follows_a_source(disk) -> None:
     assert store.progress("in") == neighbour.progress("in") == {"a": "2"}
 
 
+def test_what_was_read_by_one_who_left_is_not_written_under_the_next_one(disk) -> None:
+    store = opened(disk)
+    first = store.follow("in")
+    late = first.at({"a": "1"})
+    first.close()
+    with store.follow("in") as second:  # Of the same epoch: the first one wrote nothing.
+        assert dict(second.states) == {}
+        with pytest.raises(ClosedError, match="not followed any more"):
+            store.append({"s": ROWS}, progress=late)
+        store.append({"s": ROWS}, progress=second.at({"a": "1"}))
+    assert store.info().next_wal_seq == 1
+
+
 def test_without_a_log_a_follower_that_goes_leaves_nothing_that_only_it_knows(disk) -> None:
     store = opened(disk, wal={"durability": "segment"})
     follower = store.follow("in")

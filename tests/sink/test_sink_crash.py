@@ -158,6 +158,22 @@ def test_a_power_cut_while_somebody_else_finishes_it() -> None:
         assert len(rows(left)) == len(BEFORE) + 2 + 2 * MANY
 
 
+def test_numbers_of_a_batch_that_is_damaged_later_are_not_given_again() -> None:
+    disk = MemoryDisk()
+    with opened(disk) as store:
+        store.append({"events": batch(0)})
+    job = Job("run", "sink", 7)
+    let_in(disk, job, stage(disk, job, "a", BATCH))
+    assert rows(disk) == [0, *BATCH]
+    path = "core_0/segments/0000000000000001.qseg"
+    file = disk.open(path, writable=True)
+    file.write(file.size() - 16, bytes(16))
+    file.close()
+    with opened(disk) as store:
+        assert len(store.recovery.damage) == 1
+        assert store.append({"events": batch(20)}) == 1 + len(BATCH) // 2
+
+
 def test_a_damaged_journal_was_a_decision_all_the_same() -> None:
     disk = prepared()
     settle = intake.settle_intake

@@ -27,7 +27,7 @@ from quiver.engine.intake_journal import (
 )
 from quiver.engine.sealed import finalize
 from quiver.engine.space import make_room
-from quiver.errors import QuiverError
+from quiver.errors import InputError, QuiverError
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import (
@@ -52,7 +52,8 @@ def take_in(core: Core, staged: Sequence[str], *, sink: str = "", batch_id: int 
     For a core that was just opened and is shut next, with its lock held. When this returns all
     bundles are in segments that survive a power cut, and the files are gone. If it raises, either
     nothing was taken in, or the next opening of the core ends it; the journal of the core tells.
-    Raises CapacityError if there is no room, and DamageError for a file that is not sound.
+    Raises CapacityError if there is no room, DamageError for a file that is not sound, and
+    InputError for one whose slots were migrated since.
     """
     core.check()
     finalize(core)  # What is in the log has lower numbers, and a segment must hold them first.
@@ -142,6 +143,7 @@ class _Taking:
         gathered = OpenSegment(self.core.config.segment)
         for info in small:
             with SegmentReader.open(self.core.disk, info.path, limits=self._limits) as reader:
+                self._check_slots(reader)
                 reader.verify()
                 for index in range(reader.bundle_count):
                     gathered.add(self._bundle(reader, index, gathered.bundle_count), 0)
@@ -150,6 +152,16 @@ class _Taking:
                         gathered = OpenSegment(self.core.config.segment)
         if gathered.bundle_count:
             self._write(gathered)
+
+    def _check_slots(self, reader: SegmentReader) -> None:
+        """Refuse a file whose slots were changed since: an id may be that of another slot."""
+        for slot_id in sorted({stream.slot_id for stream in reader.streams}):
+            now, then = self.core.manifest.slots[slot_id], reader.slots and reader.slots[slot_id]
+            if then and (then.name, then.payload_type_id) != (now.name, now.payload_type_id):
+                raise InputError(
+                    f"this was staged for slot {then.name!r}, which was migrated since",
+                    hint="repeat the job; nothing of it was taken in",
+                )
 
     def _bundle(self, reader: SegmentReader, index: int, place: int) -> EncodedBundle:
         """Encode a bundle as an append does; its fingerprint is that of what was appended."""
@@ -180,6 +192,7 @@ class _Taking:
         core = self.core
         path = core.path("segments", taken_name(self.segment_seq))
         with SegmentReader.open(core.disk, info.path, limits=self._limits, lazy=True) as reader:
+            self._check_slots(reader)
             row_count = sum(stream.row_count for stream in reader.streams)
         written = write_relabelled(
             core.disk,

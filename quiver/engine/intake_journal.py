@@ -17,14 +17,16 @@ segment behind one that it has passed.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
+from dataclasses import fields as fields_of
 from typing import Any, Final
 
 from crc32c import crc32c
 
 from quiver.disk import TEMPORARY, Disk, copy_file, remove, replace
-from quiver.engine.numbers import core_folder
-from quiver.errors import DamagedEntry, DamageError, InputError
+from quiver.engine.numbers import STAGING, core_folder
+from quiver.errors import DamagedEntry, DamageError, InputError, VersionError
 from quiver.segment import parse_segment_name, segment_name
 
 __all__ = [
@@ -48,6 +50,8 @@ TAKEN: Final = ".taken"
 
 _FORMAT: Final = 1
 _BYTES_MAX: Final = 64 << 20
+_SINK: Final = re.compile(r"[0-9A-Za-z_-]*", re.ASCII)
+_STAGED: Final = re.compile(rf"{STAGING}/[^/\0]+\.qseg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +140,11 @@ def _copies(disk: Disk, segments: str) -> list[str]:
 
 
 def read_intake(disk: Disk, number: int) -> Intake:
-    """Read what a core is about to take in, if that is decided; raises DamagedEntry."""
-    fields = _decode(disk, f"{core_folder(number)}/{JOURNAL_NAME}")
-    fields["segment_seqs"] = tuple(fields["segment_seqs"])
-    fields["staged"] = tuple(fields["staged"])
-    return Intake(**fields)
+    """Read what a core is about to take in, if that is decided.
+
+    Raises DamagedEntry or VersionError.
+    """
+    return Intake(**_decode(disk, f"{core_folder(number)}/{JOURNAL_NAME}", Intake))
 
 
 def _read_intake(disk: Disk, number: int, damage: list[DamageError]) -> Intake | None:
@@ -175,9 +179,7 @@ def read_done(disk: Disk, sink: str) -> Done | None:
     path = f"{SINKS}/{sink}.json"
     if disk.stat(path) is None:
         return None
-    fields = _decode(disk, path)
-    fields["segment_seqs"] = tuple(fields["segment_seqs"])
-    return Done(**fields)
+    return Done(**_decode(disk, path, Done))
 
 
 def _encode(fields: dict[str, Any]) -> bytes:
@@ -190,8 +192,8 @@ def _checksum(fields: dict[str, Any]) -> str:
     return f"{crc32c(json.dumps(fields, sort_keys=True).encode()):08x}"
 
 
-def _decode(disk: Disk, path: str) -> dict[str, Any]:
-    """Read the fields of a file that ``_encode`` made."""
+def _decode(disk: Disk, path: str, kind: type[Intake | Done]) -> dict[str, Any]:
+    """Read the fields of a file that ``_encode`` made; VersionError if it is of a newer format."""
     file = disk.open(path)
     try:
         data = file.read(0, min(file.size(), _BYTES_MAX))
@@ -199,8 +201,31 @@ def _decode(disk: Disk, path: str) -> dict[str, Any]:
         file.close()
     try:
         fields = json.loads(data)
-        if fields.pop("crc32c") != _checksum(fields) or fields.pop("format") != _FORMAT:
+        if fields.pop("crc32c") != _checksum(fields):
             raise InputError("its checksum is wrong")
+        if (version := int(fields.pop("format"))) == _FORMAT:
+            return _checked(fields, kind)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedEntry(f"it cannot be read: {error}", path=disk.locate(path)) from error
-    return dict(fields)
+    raise VersionError(
+        f"{disk.locate(path)} has format {version}, this Quiver reads {_FORMAT}",
+        hint="install a newer Quiver",
+    )
+
+
+def _checked(fields: dict[str, Any], kind: type[Intake | Done]) -> dict[str, Any]:
+    """Refuse what nobody of us writes: names lead to files that are replaced or removed."""
+    if fields.keys() != {field.name for field in fields_of(kind)}:
+        raise InputError("it has other fields")
+    names = ("segment_seqs", "staged")
+    lists = {name: tuple(fields[name]) for name in names if name in fields}
+    numbers = [fields[name] for name in ("batch_id", "row_count", "core") if name in fields]
+    if not all(type(number) is int for number in [*numbers, *lists["segment_seqs"]]):
+        raise InputError("a number is none")
+    if min(lists["segment_seqs"], default=0) < 0:
+        raise InputError("a number of a segment is negative")
+    if not _SINK.fullmatch(fields["sink"]):
+        raise InputError("it names no sink")
+    if not all(_STAGED.fullmatch(path) for path in lists.get("staged", ())):
+        raise InputError("what it names was never staged")
+    return fields | lists

@@ -346,7 +346,8 @@ def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
     """Give the part of the WAL back that segments hold; what fails may be tried again.
 
     The floor goes first: without the log, a damaged segment would be the only one to tell the last
-    wal_seq, as it is from the start if it was taken in. What may take long is done bit by bit in the context of ``apart``.
+    wal_seq, as it is from the start if it was taken in. What may take long is done bit by bit in
+    the context of ``apart``.
     """
     covered_end = core.log.locate(core.covered_end)
     is_taken = covered_end == core.log.end and core.covered_wal_seq >= core.floor.next_wal_seq

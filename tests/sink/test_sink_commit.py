@@ -15,6 +15,7 @@ import quiver
 from quiver.config_file import config_of
 from quiver.disk import LocalDisk
 from quiver.engine import intake
+from quiver.engine.migration import Changes, migrate
 from quiver.errors import CapacityError, DamageError, InputError, LockedError, MissingError
 from quiver.sink import Job, Stage, abort, names, tidy
 from quiver.testing import ManualClock, MemoryDisk
@@ -271,6 +272,24 @@ def test_a_record_that_is_damaged_stops_the_sink(disk) -> None:
     with pytest.raises(DamageError, match="cannot be read"):
         let_in(disk, job, stage(disk, job, "a", [1]))
     assert rows(disk) == [0, 1]
+
+
+@pytest.mark.parametrize("per_bundle", [2, 20_000])
+def test_what_was_staged_for_a_slot_that_is_another_now_is_refused(disk, per_bundle) -> None:
+    job, size = Job("one"), {"segment": {"target_size": "256KiB"}}
+    stage = Stage(disk, job, "a", config=config_of(size), clock=CLOCK)
+    stage.add({"notes": batch(*range(per_bundle))})
+    part = stage.finish()
+    with opened(disk) as store:
+        kept = store.slots
+    changes = Changes(drop=("notes",), add={"orders": kept["notes"].slot_id})
+    migrate(disk, changes, config=config_of(size), clock=CLOCK)
+    with pytest.raises(InputError, match="staged for slot 'notes', which was migrated"):
+        let_in(disk, job, part, **size)
+    assert rows(disk) == [0]
+    migrate(disk, Changes(add={"more": None}), config=config_of(size), clock=CLOCK)
+    with pytest.raises(InputError, match="no slot 'notes'"):
+        Stage(disk, job, "b", config=config_of(size), clock=CLOCK).add({"notes": batch(1)})
 
 
 def test_a_slot_that_is_not_there_and_an_empty_folder_are_refused(disk) -> None:

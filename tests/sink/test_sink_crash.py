@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 from sink_kit import batch, let_in, opened, rows, segments, stage
 
-from quiver.disk import Disk
+from quiver.disk import Disk, replace
 from quiver.engine import intake, intake_journal
-from quiver.errors import DamageError, QuiverError
+from quiver.errors import DamageError, QuiverError, VersionError
 from quiver.sink import Job
 from quiver.sink import commits as commit_room
 from quiver.testing import Killed, MemoryDisk, Model, crash_images
@@ -189,6 +189,47 @@ def test_a_damaged_journal_was_a_decision_all_the_same() -> None:
         assert [str(error) for error in store.recovery.damage if "cannot be read" in str(error)]
     assert seen(disk) == BEFORE + BATCH
     assert any("intake" in e.name for e in disk.list_dir("core_0/quarantine"))
+
+
+FIELDS = {"sink": "a", "batch_id": 1, "segment_seqs": [], "row_count": 0, "staged": []}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"staged": ["quiver.json"]},
+        {"staged": ["staging/../core_0/segments/0000000000000000.qseg"]},
+        {"staged": [7]},
+        {"staged": None},
+        {"sink": "../victim"},
+        {"sink": 3},
+        {"segment_seqs": ["x"]},
+        {"segment_seqs": [-1]},
+        {"batch_id": "1"},
+        {"more": 1},
+    ],
+)
+def test_a_journal_that_nobody_of_us_wrote_is_damage_and_touches_nothing_else(wrong) -> None:
+    disk = MemoryDisk()
+    with opened(disk) as store:
+        store.append({"events": batch(0)})
+    replace(disk, "core_0/intake.json", intake_journal._encode({**FIELDS, **wrong}))
+    with opened(disk) as store:
+        assert [error.path for error in store.recovery.damage] == ["memory:/core_0/intake.json"]
+    assert rows(disk) == [0]
+    assert disk.stat("quiver.json") is not None
+    assert disk.stat("sinks") is None
+
+
+def test_a_journal_of_a_newer_format_stays(monkeypatch) -> None:
+    disk = MemoryDisk()
+    opened(disk).close()
+    with monkeypatch.context() as patch:
+        patch.setattr(intake_journal, "_FORMAT", 2)
+        replace(disk, "core_0/intake.json", intake_journal._encode({**FIELDS, "new": 1}))
+    with pytest.raises(VersionError, match="format 2"):
+        opened(disk)
+    assert disk.stat("core_0/intake.json") is not None
 
 
 def no_decision(monkeypatch) -> None:

@@ -287,9 +287,6 @@ def test_what_was_staged_for_a_slot_that_is_another_now_is_refused(disk, per_bun
     with pytest.raises(InputError, match="staged for slot 'notes', which was migrated"):
         let_in(disk, job, part, **size)
     assert rows(disk) == [0]
-    migrate(disk, Changes(add={"more": None}), config=config_of(size), clock=CLOCK)
-    with pytest.raises(InputError, match="no slot 'notes'"):
-        Stage(disk, job, "b", config=config_of(size), clock=CLOCK).add({"notes": batch(1)})
 
 
 def test_a_slot_that_is_not_there_and_an_empty_folder_are_refused(disk) -> None:

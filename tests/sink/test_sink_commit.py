@@ -295,7 +295,7 @@ def test_a_slot_that_is_not_there_and_an_empty_folder_are_refused(disk) -> None:
         stage.add({"nowhere": batch(1)})
     with pytest.raises(MissingError):
         Stage(MemoryDisk(), Job("run"), "a", config=config_of({}), clock=CLOCK)
-    for name, sink in (("", "sink"), ("a.b", ""), ("a", "_x"), ("a", "x/y"), ("a", "x" * 101)):
+    for name, sink in (("", "sink"), ("a.b", ""), ("a", "_x"), ("a", "x/y"), ("a", "x" * 111)):
         with pytest.raises(InputError, match="cannot name"):
             Job(name, sink)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -157,6 +158,15 @@ def test_what_is_wrong_is_told_before_anything_is_staged(write, options, error, 
     path = write([{"logs": pa.record_batch({"n": [1]})}])
     with pytest.raises(error, match=match):
         source(path, **options).writer(N, overwrite=False)
+
+
+def test_a_sink_may_have_the_longest_name(write) -> None:
+    path = write([{"logs": pa.record_batch({"n": [1]})}])
+    writer = source(path, sinkId="a" * 100, batchId="1").writer(N, overwrite=False)
+    writer.commit([writer.write(iter([pa.record_batch({"n": pa.array([2])})]))])
+    assert (Path(path) / "sinks" / f"{'a' * 100}--0.json").exists()
+    with pytest.raises(InputError, match="cannot name a sink"):
+        source(path, sinkId="a" * 101, batchId="1").writer(N, overwrite=False)
 
 
 def test_overwrite_and_other_types_are_refused_and_a_stream_has_its_own_sink(write) -> None:

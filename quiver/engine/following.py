@@ -80,8 +80,10 @@ class Follower:
         """Make durable what was appended, and let others follow the source.
 
         If that fails it stays this one's, since what is on its way may still get there, and the
-        call may be repeated. A second call does nothing.
+        call may be repeated. A second call does nothing, nor does one in a forked child.
         """
+        if self._core.inherited:  # Where the lock may be taken for ever.
+            return
         with self._core.lock:
             if self._gone:
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -145,6 +146,22 @@ def test_an_entry_has_room_for_its_progress_or_is_refused(disk) -> None:
     with pytest.raises(InputError, match="the limit is"):
         store.append({"s": ROWS}, progress=follower.at({"a": "x" * 2000}))
     assert store.progress("in") == {"a": "x" * 1000}
+
+
+def test_a_forked_child_that_lets_go_waits_for_nothing_and_the_parent_stays(disk) -> None:
+    store = opened(disk)
+    follower = store.follow("in")
+    core, parent = store._core, store._core.owner
+    core.owner = parent + 1
+    with core.lock:  # As a thread had it that the child does not have.
+        child = threading.Thread(target=follower.close, daemon=True)
+        child.start()
+        child.join(10)
+        assert not child.is_alive()
+    core.owner = parent
+    with pytest.raises(LockedError):
+        store.follow("in")
+    store.append({"s": ROWS}, progress=follower.at({"a": "1"}))
 
 
 def test_closing_the_store_lets_others_follow(disk) -> None:

@@ -61,6 +61,8 @@ class Known:
         match mark.label:
             case "sent":
                 self.sent = max(self.sent, said["number"] + 1)
+                # The number may have been sent before, and lost with a crash.
+                self.followed -= {said["number"]}
                 self.followed |= {said["number"]} if self.follows else set()
             case "acknowledged":
                 self.durable = max(self.durable, said["number"] + 1)

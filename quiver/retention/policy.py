@@ -118,7 +118,7 @@ def _evicted(
     """Choose, oldest first, what of the finished goes, and whether only for lack of room."""
     kept_bytes = sum(segment.bytes for segment in finished)
     for segment in finished:
-        for_room = kept_bytes <= headroom
+        for_room = headroom > 0 and kept_bytes <= headroom
         if for_room and over <= 0:
             return
         yield segment, for_room

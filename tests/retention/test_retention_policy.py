@@ -166,6 +166,11 @@ def test_what_is_too_old_makes_room_before_anything_younger_is_dropped():
     assert decide(usage, config(19, "drop_oldest")) == [Expire(5), Drop(1)]
 
 
+def test_without_headroom_even_what_takes_no_room_goes():
+    usage = used(SegmentUse(0, 0, finished=True))
+    assert decide(usage, config(0, "backpressure")) == [Evict(0)]
+
+
 @given(USAGES, CONFIGS, SIZES)
 def test_nothing_unfinished_goes_under_backpressure(usage, knobs, incoming):
     knobs = dataclasses.replace(knobs, size_cap_policy="backpressure")

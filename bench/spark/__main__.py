@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from bench.spark import batch, streaming
@@ -47,7 +48,8 @@ def main() -> None:
 def page(rows: list[dict], rounds: int) -> str:
     """Write the table: a ratio above 1 is faster than Parquet."""
     about = (
-        f"`make bench-spark`; medians of {rounds} interleaved rounds in one session, warm, on "
+        f"{time.strftime('%Y-%m-%d')}. `make bench-spark`; medians of {rounds} interleaved "
+        "rounds in one session, warm, on "
         f"{os.cpu_count()} cores; load at the end {os.getloadavg()[0]:.1f}. Store and Parquet hold "
         "the same rows, which is checked. A ratio is Parquet's time by the store's: above 1 the "
         "store is faster. CPU is that of Java and of all Python workers together."
@@ -56,6 +58,8 @@ def page(rows: list[dict], rounds: int) -> str:
         "# Spark: a store against Parquet",
         "",
         about,
+        "",
+        "![speed beside Parquet](spark.svg)",
         "",
         "| job | Parquet | store s | Parquet s | ratio | goal | CPU ratio |",
         "|---|---|---:|---:|---:|---:|---:|",

@@ -16,14 +16,17 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from quiver.disk import LocalDisk
 from quiver.errors import ConfigError
 from quiver.source.protocols import Connector
 
-__all__ = ["CONNECTORS", "SourceWord", "connector_of", "parse_source"]
+__all__ = ["CONNECTORS", "Make", "SourceWord", "connector_of", "parse_source"]
+
+Make: TypeAlias = Callable[[str], Connector]
+"""Makes a connector; told a folder of its own, for what has to outlive its states."""
 
 _BOOLS: Final = {"true": True, "false": False}
 
@@ -65,35 +68,38 @@ def parse_source(text: str) -> SourceWord:
     return SourceWord(scheme, place, options)
 
 
-def connector_of(word: SourceWord, keep: str) -> Connector:
-    """Make the connector; ``keep`` is a folder of its own, for what has to outlive its states.
+def connector_of(word: SourceWord) -> Make:
+    """Check a word, and give what makes its connector; nothing is made before that is called.
 
     Raises ConfigError for options that it does not have, MissingError for what is not there.
     """
-    return CONNECTORS[word.scheme](word, keep)
+    return CONNECTORS[word.scheme](word)
 
 
-def _files(word: SourceWord, keep: str) -> Connector:
+def _files(word: SourceWord) -> Make:
     from quiver.source.files import FilesConnector, FilesOptions
 
     options = FilesOptions(**_values(word, FilesOptions, but=("schema",)))
     folder = LocalDisk(word.place)
-    return FilesConnector(folder, LocalDisk(keep, create=True), options=options)
+    return lambda keep: FilesConnector(folder, LocalDisk(keep, create=True), options=options)
 
 
-def _nats(word: SourceWord, _keep: str) -> Connector:
+def _nats(word: SourceWord) -> Make:
     from quiver.source.nats import NatsConnector, NatsOptions
 
     servers = tuple(f"nats://{one}" for one in word.place.removeprefix("//").split(","))
     given = _values(word, NatsOptions, but=("servers", "connect"))
-    return NatsConnector(NatsOptions(servers=servers, **given))
+    options = NatsOptions(servers=servers, **given)
+    return lambda _: NatsConnector(options)
 
 
-def _quiver(word: SourceWord, _keep: str) -> Connector:
+def _quiver(word: SourceWord) -> Make:
     from quiver.source.stores import StoreConnector
 
     given = _values(word, _StoreOptions, but=())
-    return StoreConnector(word.place, given.pop("slot"), **given)
+    LocalDisk(word.place).close()
+    slot = given.pop("slot")
+    return lambda _: StoreConnector(word.place, slot, **given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,7 @@ class _StoreOptions:
     fail_on_data_loss: bool = True
 
 
-CONNECTORS: Final[Mapping[str, Callable[[SourceWord, str], Connector]]] = {
+CONNECTORS: Final[Mapping[str, Callable[[SourceWord], Make]]] = {
     "files": _files,
     "nats": _nats,
     "quiver": _quiver,

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from quiver.cli.connectors import SourceWord
     from quiver.engine import Store
     from quiver.source.feeder import Fed
+    from quiver.source.protocols import Connector
 
 __all__ = ["feed"]
 
 _DIGEST_BYTES: Final = 16
+_TOLD_MAX: Final = 10
 
 
 def feed(
@@ -42,12 +44,13 @@ def feed(
     word = parse_source(source)
     parse_duration(idle, key="--idle")
     slot = _one(slots)
+    make = connector_of(word)  # What is wrong with it makes no store.
     store, created = _open(output, folder, slot, strict=strict)
     with store, scraped(output, store, metrics):
         for error in store.recovery.damage:
             output.warn(f"quiver: set aside while opening: {error}")
         digest = blake3(word.name.encode()).hexdigest(_DIGEST_BYTES)
-        connector = connector_of(word, os.path.join(store.path, "followers", digest))
+        connector = make(os.path.join(store.path, "followers", digest))
         feeder = Feeder(store, connector, source=word.name, slot=slot)
         try:
             with (
@@ -57,8 +60,20 @@ def feed(
                 fed = feeder.run(once=once, idle=idle, watch=advance)
         finally:
             feeder.close()
+            _tell_waiting(output, connector)
         segments = store.metrics().get(("quiver.segment.finalized_segments", ""), 0)
     _print(output, store, word, fed=fed, created=created, segment_count=segments)
+
+
+def _tell_waiting(output: Output, connector: Connector) -> None:
+    """Say which files were left alone, for a run that reads nothing of them looks like success."""
+    from quiver.source.files import FilesConnector
+
+    waiting = connector.waiting if isinstance(connector, FilesConnector) else []
+    for path in waiting[:_TOLD_MAX]:
+        output.warn(f"quiver: left alone, for it is not whole yet: {path}")
+    if len(waiting) > _TOLD_MAX:
+        output.warn(f"quiver: and {len(waiting) - _TOLD_MAX:,} more")
 
 
 def _one(slots: tuple[str, ...]) -> str:

@@ -42,6 +42,14 @@ def test_it_reads_what_is_there_and_then_what_came(run, inbox, tmp_path, kit) ->
     assert run("check", store).code == 0
 
 
+def test_what_is_not_whole_is_left_alone_and_named(run, inbox, tmp_path) -> None:
+    (inbox / "torn.parquet").write_bytes(b"PAR1 and then nothing")
+    command = ["ingest", tmp_path / "store", "--slot", "s", "--follow", f"files:{inbox}", "--once"]
+    found = run(*command, "--idle", "0s")
+    assert found.code == 0
+    assert "not whole yet: torn.parquet" in found.err
+
+
 def test_another_store_is_a_source_as_well(run, tmp_path) -> None:
     with quiver.open(tmp_path / "a", slots=["s", "t"], worker=False) as first:
         for n in range(3):
@@ -92,6 +100,9 @@ def test_a_signal_ends_it_well(inbox, tmp_path) -> None:
         (["--slot", "s=file", "--once"], "--once needs --follow"),
         (["--slot", "s", "--follow", "files:.", "--idle", "soon"], "--idle"),
         (["--slot", "s", "--follow", "quiver:."], "which slot"),
+        (["--slot", "s", "--follow", "files:.?bogus=1"], "no option 'bogus'"),
+        (["--slot", "s", "--follow", "files:nowhere"], "there is no folder"),
+        (["--slot", "s", "--follow", "nats://a?stream=x"], "perhaps streams"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_makes_no_store(run, tmp_path, options, words) -> None:

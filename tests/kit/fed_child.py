@@ -21,7 +21,7 @@ def main() -> None:
     config = {"segment": {"target_size": 20_000}, "wal": {"durability": "interval"}}
     with quiver.open(store_path, slots=["events"], config=config) as store:
         word = parse_source(source)
-        connector = connector_of(word, f"{store_path}/keep")
+        connector = connector_of(word)(f"{store_path}/keep")
         feeder = Feeder(store, connector, source=word.name, slot="events", every=0.25)
         feeder.run(watch=tell)
 

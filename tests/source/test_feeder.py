@@ -134,7 +134,7 @@ def test_words_for_sources(tmp_path) -> None:
     word = parse_source(f"files:{tmp_path}?pattern=*.csv&splits=2&nulls=NA,-")
     assert (word.scheme, word.options["splits"]) == ("files", "2")
     assert word.name == f"files:{tmp_path}" == parse_source(f"files:{tmp_path}/").name
-    connector = connector_of(word, str(tmp_path / "keep"))
+    connector = connector_of(word)(str(tmp_path / "keep"))
     assert connector._options.nulls == ("NA", "-")
     assert parse_source("nats://a:1,b:2?gap=tell").name == "nats://a:1,b:2"
     assert set(CONNECTORS) == {"files", "nats", "quiver"}
@@ -154,4 +154,4 @@ def test_words_for_sources(tmp_path) -> None:
 )
 def test_words_that_name_no_source(text: str, words: str, tmp_path) -> None:
     with pytest.raises(ConfigError, match=words):
-        connector_of(parse_source(text), str(tmp_path / "keep"))
+        connector_of(parse_source(text))

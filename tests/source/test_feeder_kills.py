@@ -52,7 +52,7 @@ def test_each_row_is_once_whatever_kills_the_process_that_reads(tmp_path: Path) 
         assert store.recovery.damage == []
         before = store.progress(word.name)
         assert before
-        connector = connector_of(word, f"{store_path}/keep")
+        connector = connector_of(word)(f"{store_path}/keep")
         feeder = Feeder(store, connector, source=word.name, slot="events")
         fed = feeder.run(once=True, idle=0.5)
         feeder.close()

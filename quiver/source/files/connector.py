@@ -84,10 +84,18 @@ class FilesConnector:
         self._options = options or FilesOptions()
         self._clock = clock or SystemClock()
         self.register = Register(register)
+        self._enumerator: FilesEnumerator | None = None
+
+    @property
+    def waiting(self) -> list[str]:
+        """Files that were not whole when an enumerator looked last."""
+        return [] if self._enumerator is None else self._enumerator.waiting
 
     def enumerator(self) -> FilesEnumerator:
         """Take the register, to extend it: one enumerator at a time does, in all processes."""
-        return FilesEnumerator(self._folder, self.register, self._options, clock=self._clock)
+        made = FilesEnumerator(self._folder, self.register, self._options, clock=self._clock)
+        self._enumerator = made
+        return made
 
     def reader(self, split: Split, state: str | None, columns: Sequence[str] | None) -> FilesReader:
         """Restore a reader; it needs a register, and nobody who extends it."""

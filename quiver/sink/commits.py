@@ -32,10 +32,10 @@ from quiver.engine.intake import take_in
 from quiver.engine.intake_journal import SINKS, is_decided, read_done, settle_intake
 from quiver.engine.numbers import STAGING, core_numbers
 from quiver.engine.recovery import open_core
-from quiver.errors import InputError, LockedError, MissingError, QuiverError
+from quiver.errors import InputError, LockedError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.sink.names import Job
-from quiver.sink.stage import Staged
+from quiver.sink.stage import Staged, gone
 
 __all__ = ["Committed", "abort", "commit"]
 
@@ -142,11 +142,7 @@ def _take(
 def _check_there(disk: Disk, files: Iterable[str]) -> None:
     for path in files:
         if disk.stat(path) is None:
-            raise MissingError(
-                f"{disk.locate(path)} is gone: it was staged, and removed since",
-                path=disk.locate(path),
-                hint="another run of this sink, or quiver gc, took it for garbage; repeat the job",
-            )
+            raise gone(disk, path)
 
 
 def _too_old(job: Job, last: int) -> InputError:

@@ -16,14 +16,24 @@ from quiver.config import Config
 from quiver.disk import Disk, remove
 from quiver.engine.ingest import encode_bundle
 from quiver.engine.numbers import STAGING, core_bytes, core_numbers, staged_bytes
-from quiver.errors import CapacityError, QuiverError
+from quiver.errors import CapacityError, MissingError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.payload import EncodedBundle
 from quiver.segment import OpenSegment, SegmentLabel, write_segment
 from quiver.sink.names import Job
 from quiver.units import format_bytes
 
-__all__ = ["Stage", "Staged"]
+__all__ = ["Stage", "Staged", "gone"]
+
+
+def gone(disk: Disk, path: str) -> MissingError:
+    """Say that a file which was staged, or was about to be, went as garbage."""
+    where = disk.locate(path)
+    return MissingError(
+        f"{where} is gone: it was staged, and removed since",
+        path=where,
+        hint="another run of this sink, or quiver gc, took it for garbage; repeat the job",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +102,18 @@ class Stage:
         number = len(self._files)
         name = f"{self._job.prefix}{self._task}.{number}.qseg"
         self._files.append(f"{STAGING}/{name}")  # Before it is there: a failure is taken back too.
-        info = write_segment(
-            self._disk,
-            STAGING,
-            self._open.encoded(),
-            label=SegmentLabel(number, self._manifest.store_id, 0, self._manifest.slots, 0, 0),
-            config=self._config.segment,
-            trusted=True,
-            name=name,
-        )
+        try:
+            info = write_segment(
+                self._disk,
+                STAGING,
+                self._open.encoded(),
+                label=SegmentLabel(number, self._manifest.store_id, 0, self._manifest.slots, 0, 0),
+                config=self._config.segment,
+                trusted=True,
+                name=name,
+            )
+        except MissingError as error:
+            raise gone(self._disk, f"{STAGING}/{name}") from error
         self._file_bytes += info.file_bytes
         self._open = OpenSegment(self._config.segment)
 

@@ -6,17 +6,15 @@ Writes ``bench/SEGMENT.md`` and ``bench/segment.json`` unless ``--try`` is given
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 from typing import Final
 
+from bench.kit import Bench
 from bench.segment.finalizes import appends, finalizes
-from bench.segment.measure import Bench
 from bench.segment.openings import openings
 from bench.segment.scans import columns, scans
 
-ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = {
     "finalizes": finalizes,
     "appends": appends,
@@ -38,14 +36,18 @@ def main() -> None:
     options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="quiver-bench-", dir=asked.dir) as folder:
-        bench = Bench(Path(folder), rounds=asked.rounds, scale=asked.scale)
+        bench = Bench(
+            Path(folder),
+            rounds=asked.rounds,
+            scale=asked.scale,
+            part="segment",
+            title="Segments against the same bytes with nothing around",
+        )
         for name in asked.only or PARTS:
             PARTS[name](bench)
-    page = bench.page()
     if not asked.attempt and not asked.only:
-        (ROOT / "bench" / "SEGMENT.md").write_text(page)
-        (ROOT / "bench" / "segment.json").write_text(json.dumps(bench.rows, indent=2) + "\n")
-    print(page)
+        bench.save()
+    print(bench.page())
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 import quiver
+from bench.kit import Bench, clocked, p99, warm
 from bench.segment import raw
-from bench.segment.measure import Bench, clocked, p99, warm
 from bench.segment.pages import segment_files
 from bench.segment.phases import phases
 from bench.wal import shapes

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 import quiver
+from bench.kit import Bench, clocked
 from bench.segment.finalizes import open_config
-from bench.segment.measure import Bench, clocked
 from bench.segment.pages import drop, segment_files, touched
 from bench.wal import shapes
 from quiver.disk import LocalDisk

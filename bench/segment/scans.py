@@ -12,8 +12,8 @@ import crc32c
 import pyarrow as pa
 
 import quiver
+from bench.kit import Bench, clocked
 from bench.segment.finalizes import SEGMENT_BYTES, bundles_for, filled
-from bench.segment.measure import Bench, clocked
 from bench.segment.pages import drop, segment_files, touched
 from bench.wal import shapes
 from quiver.disk import LocalDisk

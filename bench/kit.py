@@ -114,7 +114,7 @@ class Bench:
         print(json.dumps(self.rows[-1]), flush=True)
 
     def save(self) -> None:
-        """Write ``bench/<PART>.md`` and ``bench/<part>.json``, for ``make bench`` to put together."""
+        """Write ``bench/<PART>.md`` and ``bench/<part>.json``, which ``make bench`` joins."""
         found = {
             "part": self.part,
             "title": self.title,
@@ -135,7 +135,7 @@ class Bench:
         how = (
             f"{where['date']}, {where['cores']} cores, {where['memory_gib']} GiB, Linux "
             f"{where['kernel']}, Python {where['python']}, pyarrow {where['pyarrow']}{versions}. "
-            f"Made by `make bench-{self.part}`: medians of {self.rounds} rounds, all sides in turn, "
+            f"Made by `make bench-{self.part}`: medians of {self.rounds} rounds, sides in turn, "
             "the page cache warmed before each timed write. What is not reached is in bold."
         )
         lines = [

@@ -132,9 +132,8 @@ PARENT = """
 import os, sys, time
 from quiver.disk import LocalDisk
 lock = LocalDisk(sys.argv[1]).lock("LOCK")
-child = os.fork()
-if child:
-    print(child, flush=True)
+if not os.fork():
+    print(os.getpid(), flush=True)  # By the child: what it does on its first steps is done.
 sys.stdin.read()
 """
 

@@ -24,7 +24,7 @@ BENCH_READY := $(VENV)/.ready-bench
 BENCH_LOCK_INPUT := --group bench --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_DAMAGE=all QUIVER_SINK=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink --timeout 3600
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
+
+bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes
+	$(BIN)/python -m bench
 
 bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten minutes
 	$(BIN)/python -m bench.wal

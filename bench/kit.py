@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-__all__ = ["ROOT", "Bench", "clocked", "machine", "p99", "quantile", "warm"]
+__all__ = ["ROOT", "Bench", "clocked", "machine", "p99", "quantile", "save", "table", "warm"]
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -115,19 +115,8 @@ class Bench:
 
     def save(self) -> None:
         """Write ``bench/<PART>.md`` and ``bench/<part>.json``, which ``make bench`` joins."""
-        found = {
-            "part": self.part,
-            "title": self.title,
-            "command": f"make bench-{self.part}",
-            "rounds": self.rounds,
-            "scale": self.scale,
-            "machine": machine(),
-            "versions": self.versions,
-            "rows": self.rows,
-        }
-        place = ROOT / "bench"
-        (place / f"{self.part}.json").write_text(json.dumps(found, indent=2) + "\n")
-        (place / f"{self.part.upper()}.md").write_text(self.page())
+        about = {"title": self.title, "rounds": self.rounds, "scale": self.scale}
+        save(self.part, self.page(), **about, versions=self.versions, rows=self.rows)
 
     def page(self) -> str:
         """Write the page."""
@@ -146,6 +135,13 @@ class Bench:
             *table(self.rows),
         ]
         return "\n".join([*lines, *self.notes]) + "\n"
+
+
+def save(part: str, page: str, **found: Any) -> None:
+    """Write the page of a part, and what was found beside the command and the machine."""
+    about = {"part": part, "command": f"make bench-{part}", "machine": machine()}
+    (ROOT / "bench" / f"{part}.json").write_text(json.dumps(about | found, indent=2) + "\n")
+    (ROOT / "bench" / f"{part.upper()}.md").write_text(page)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:

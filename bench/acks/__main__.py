@@ -6,7 +6,6 @@ Writes ``bench/ACKS.md`` and ``bench/acks.json`` unless ``--try`` is given.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -14,10 +13,10 @@ from typing import Final
 from bench.acks.appends import appends
 from bench.acks.churn import churn
 from bench.acks.deliveries import consumers, handles, ticks
-from bench.acks.measure import Bench
+from bench.acks.measure import TITLE, Bench
 from bench.acks.replays import replays
+from bench.kit import save
 
-ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = {
     "appends": appends,
     "replays": replays,
@@ -41,11 +40,10 @@ def main() -> None:
         bench = Bench(Path(folder), rounds=asked.rounds, scale=asked.scale)
         for name in asked.only or PARTS:
             PARTS[name](bench)
-    page = bench.page()
     if not asked.attempt and not asked.only:
-        (ROOT / "bench" / "ACKS.md").write_text(page)
-        (ROOT / "bench" / "acks.json").write_text(json.dumps(bench.rows, indent=2) + "\n")
-    print(page)
+        about = {"title": TITLE, "rounds": asked.rounds, "scale": asked.scale}
+        save("acks", bench.page(), **about, rows=bench.rows)
+    print(bench.page())
 
 
 if __name__ == "__main__":

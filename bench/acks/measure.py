@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import shutil
 import statistics
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.kit import clocked, machine
 from quiver.acks import AckLog
 from quiver.disk import LocalDisk
 
-__all__ = ["ACKS", "Bench", "clocked", "opened"]
+__all__ = ["ACKS", "TITLE", "Bench", "clocked", "opened"]
 
 ACKS = "core_0/acks"
+TITLE = "What acknowledgements cost"
 NOTE = (
     "What is not reached is in bold. A log has room for 4,194,303 records: ten million bundles",
     "are acked by 4,000,000 of them here, every second one a run of 4, the others singles.",
 )
-
-
-def clocked(act: Callable[[], Any]) -> float:
-    """Do something; seconds."""
-    begun = time.perf_counter()
-    act()
-    return time.perf_counter() - begun
 
 
 def opened(folder: Path) -> AckLog:
@@ -85,14 +76,14 @@ class Bench:
 
     def page(self) -> str:
         """Write the page."""
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+        found = machine()
         where = (
-            f"{datetime.now(UTC):%Y-%m-%d}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB,"
-            f" Python {platform.python_version()}, numpy {np.__version__}. Made by `make "
-            f"bench-acks`: medians of {self.rounds} rounds, all measures of a part in turn."
+            f"{found['date']}, {found['cores']} cores, {found['memory_gib']} GiB, Python "
+            f"{found['python']}, numpy {np.__version__}. Made by `make bench-acks`: medians of "
+            f"{self.rounds} rounds, all measures of a part in turn."
         )
         lines = [
-            "# What acknowledgements cost",
+            f"# {TITLE}",
             "",
             where,
             *NOTE,

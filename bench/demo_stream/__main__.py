@@ -12,6 +12,7 @@ import time
 from bench.demo.folder import Folder
 from bench.demo_stream.compare import Outcome
 from bench.demo_stream.rounds import Play, plan
+from bench.kit import machine
 
 
 def main() -> int:
@@ -60,8 +61,10 @@ def _write(options: argparse.Namespace, play: Play, outcome: Outcome, *, seconds
     verdict = "exactly the same" if outcome.is_exact else "NOT the same"
     with open(options.result, "w", encoding="utf-8") as file:
         print("# A streaming query and its writers, killed at random\n", file=file)
+        where = machine()
         print(
-            f"`make spark-kills ROUNDS={options.rounds}`, seed {options.seed}: two writers of two "
+            f"{where['date']}, {where['cores']} cores, {where['memory_gib']} GiB, load "
+            f"{where['load']} at the end. `make spark-kills ROUNDS={options.rounds}`, seed {options.seed}: two writers of two "
             "cores, a query from the store into Parquet as a\nsubscriber, in local mode. A kill "
             "is SIGKILL, to a writer, to the driver with its JVM, or to one of Spark's Python "
             "processes.\nIn the end what Parquet holds, by Spark's own log, is compared with what "

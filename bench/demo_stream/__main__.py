@@ -65,7 +65,8 @@ def _write(options: argparse.Namespace, play: Play, outcome: Outcome, *, seconds
         print(
             f"{where['date']}, {where['cores']} cores, {where['memory_gib']} GiB, load "
             f"{where['load']} at the end. `make spark-kills ROUNDS={options.rounds}`, seed "
-            f"{options.seed}: two writers of two cores, a query from the store into Parquet as a\nsubscriber, in local mode. A kill "
+            f"{options.seed}: two writers of two cores, a query from the store into "
+            "Parquet as a\nsubscriber, in local mode. A kill "
             "is SIGKILL, to a writer, to the driver with its JVM, or to one of Spark's Python "
             "processes.\nIn the end what Parquet holds, by Spark's own log, is compared with what "
             f"was appended, value for value: **{verdict}**.\n",

@@ -24,7 +24,7 @@ BENCH_READY := $(VENV)/.ready-bench
 BENCH_LOCK_INPUT := --group bench --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-acks bench-spark bench-cores top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-acks bench-spark bench-cores bench-peers top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,11 @@ bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md
 
 bench-cores: $(READY) ## four writer processes against one; writes bench/CORES.md; ten minutes
 	$(BIN)/python -m bench.cores
+
+bench-peers: $(BENCH_READY) ## Quiver beside SQLite, LMDB, RocksDB, Redis, ...; writes bench/PEERS.md; six minutes
+	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || apt-get install -y -q redis-server
+	@command -v redis-server >/dev/null || echo "Redis is left out: apt-get install redis-server" >&2
+	$(BIN)/python -m bench.peers
 
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top

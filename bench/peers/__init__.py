@@ -1,0 +1,1 @@
+"""What others make of the same work: append bundles durably, be killed, be opened, be read."""

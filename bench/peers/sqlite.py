@@ -1,0 +1,62 @@
+"""SQLite, a row for each bundle."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from bench.peers.peer import Bundle, Peer, decode
+
+__all__ = ["SqliteFull", "SqliteNormal"]
+
+
+class SqliteFull(Peer):
+    name = "sqlite-full"
+    settings = (
+        "`journal_mode=WAL`, `synchronous=FULL`, pages of 64 KiB, log checkpointed at 64 MiB; a "
+        "blob for each bundle, a transaction for each commit"
+    )
+    synchronous = "FULL"
+
+    @classmethod
+    def version(cls) -> str:
+        return sqlite3.sqlite_version
+
+    def open(self) -> None:
+        self._base = sqlite3.connect(self.folder / "base.sqlite", isolation_level=None)
+        for line in (
+            "pragma page_size = 65536",
+            "pragma journal_mode = wal",
+            f"pragma synchronous = {self.synchronous}",
+            "pragma wal_autocheckpoint = 1024",
+            "create table if not exists bundles (seq integer primary key, value blob)",
+        ):
+            self._base.execute(line).fetchall()
+
+    def append(self, bundle: Bundle) -> None:
+        if self.mode == "group" and not self._base.in_transaction:
+            self._base.execute("begin")
+        value = self._encoder.encode(bundle)
+        self._base.execute("insert into bundles (value) values (?)", (value,))
+        self._appended += 1
+        if self.mode == "each":
+            self.acked += 1
+
+    def commit(self) -> None:
+        if self._base.in_transaction:
+            self._base.execute("commit")
+        super().commit()
+
+    def close(self) -> None:
+        self._base.close()
+
+    def read_all(self) -> Iterator[Bundle]:
+        for (value,) in self._base.execute("select value from bundles order by seq"):
+            yield decode(value)
+
+
+class SqliteNormal(SqliteFull):
+    name = "sqlite-normal"
+    survives = "a kill"
+    settings = "the same, `synchronous=NORMAL`: synced at checkpoints only"
+    synchronous = "NORMAL"

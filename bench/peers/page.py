@@ -23,7 +23,8 @@ the kernel had: no run cuts the power, and "survives" is what a peer promises.
 All but DuckDB, Delta, Lance and Parquet get a bundle as one value, the IPC streams of its slots
 behind each other, encoded in their time into memory that is used again. With 25 ms whoever
 appends commits when so much has passed since the last commit; Quiver's worker does it by itself.
-Quiver writes its log and its segments, the others one copy. MB are of encoded bundles, whatever a
+Quiver writes its log and its segments, the others one copy; what is still in memory when the time
+is up, an open segment or a memtable, is durable in a log. MB are of encoded bundles, whatever a
 peer makes of them. CPU, memory, and bytes written are those of client and server together;
 memory is what came on top of imports and bundles, mapped files included, and all of a server.
 Written is by `/proc/<pid>/io`. "Opened" is until the first bundle, a server's start included.
@@ -69,7 +70,7 @@ def notes(found: Found, syncs: Mapping[str, float | None], absent: Mapping[str, 
         lines.append(f"| {name} | {kind.version()} | {kind.survives} | {calls} | {kind.settings} |")
     lines += ["", "Syncs are calls of fsync, fdatasync and the like, by `strace`, over 20 appends"]
     lines += ["of 1,000 rows without a group commit, those of threads and servers included."]
-    lines += [f"\n**Not measured: {name}**: {why}." for name, why in absent.items()]
+    lines += [f"\n**Not measured: {name}**: {why}" for name, why in absent.items()]
     return lines
 
 

@@ -23,6 +23,7 @@ from bench import kit
 from bench.peers import gauges, given
 from bench.peers.peer import Bundle, Encoder, Peer
 from bench.peers.peers import find
+from bench.peers.runs import MARK
 from bench.wal.shapes import SLOTS
 
 __all__: list[str] = []
@@ -32,9 +33,6 @@ FIRST: Final = 3
 """So many appends make files and warm up; they are not measured."""
 LOST: Final = 3
 """So many are on their way when the kill comes."""
-
-MARK: Final = 999_999
-"""No such file is open: a sync of it fails, and shows in a trace."""
 
 _clock = time.perf_counter
 
@@ -210,6 +208,7 @@ def main() -> None:
     options.add_argument("--count", type=int, default=0, help="only so many appends, for strace")
     asked = options.parse_args(sys.argv[1:])
     (append if asked.act == "append" else read)(asked)
+    os._exit(0)  # Threads that a peer left reading ahead do not always end well.
 
 
 if __name__ == "__main__":

@@ -16,10 +16,12 @@ from bench.kit import ROOT
 from bench.peers import given
 from bench.peers.peer import Mode
 
-__all__ = ["Side", "count_syncs", "measure"]
+__all__ = ["MARK", "Side", "count_syncs", "measure"]
 
 PATIENCE: Final = 120
 TRACED: Final = 20
+MARK: Final = 999_999
+"""No such file is open: a sync of it fails, and shows in a trace."""
 
 _SYNCS = "fsync,fdatasync,msync,sync_file_range,syncfs,sync"
 
@@ -97,9 +99,9 @@ def check(side: Side, bundles: Path, found: dict[str, Any], back: given.Sums) ->
 
 
 def count_syncs(side: Side, folder: Path) -> float | None:
-    """Count the calls of one append that wait for the disk; None where there is no strace."""
+    """Count the calls of one append that wait for the disk; None where nothing can be traced."""
     strace = shutil.which("strace")
-    if strace is None:
+    if strace is None or subprocess.run([strace, "-o", os.devnull, "true"], check=False).returncode:
         return None
     place, trace = folder / "peer", folder / "trace"
     place.mkdir()
@@ -111,6 +113,6 @@ def count_syncs(side: Side, folder: Path) -> float | None:
     finally:
         shutil.rmtree(place)
         trace.unlink(missing_ok=True)
-    marks = [at for at, line in enumerate(lines) if "fsync(999999)" in line]
+    marks = [at for at, line in enumerate(lines) if f"fsync({MARK}" in line]
     begin, end = marks
     return sum("resumed>" not in line for line in lines[begin + 1 : end]) / TRACED

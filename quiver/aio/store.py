@@ -123,13 +123,15 @@ class AsyncStore:
             waited_ns = int((loop.time() - began) * SECOND)
             self._store.instruments.add("quiver.wal.throttled", waited_ns)
 
-    async def follow(self, source: str) -> Follower:
+    async def follow(self, source: str, *, begin_anew: bool = False) -> Follower:
         """Begin to read a source for this store, as ``Store.follow`` does.
 
         ``unfollow``, or closing the store, lets others; to ``close`` a follower would block.
         """
         return await ask(
-            self._worker, lambda: self._store.follow(source), undo=lambda follower: follower.close()
+            self._worker,
+            lambda: self._store.follow(source, begin_anew=begin_anew),
+            undo=lambda follower: follower.close(),
         )
 
     async def unfollow(self, follower: Follower) -> None:

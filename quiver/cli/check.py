@@ -40,6 +40,7 @@ def check(output: Output, *, folder: str) -> int:
     exit code is 5 then.
     """
     from quiver.cli.audit import audit, audited_bytes
+    from quiver.cli.followed import lost_progress
     from quiver.cli.inspect import open_folder
     from quiver.cli.sinks import audit_sinks
 
@@ -47,7 +48,7 @@ def check(output: Output, *, folder: str) -> int:
     kinds: Counter[str] = Counter()
     total = audited_bytes(disk)
     with output.progress("checking", total, unit="B") as advance:
-        for finding in chain(audit(disk, advance), audit_sinks(disk)):
+        for finding in chain(audit(disk, advance), audit_sinks(disk), lost_progress(disk)):
             kinds[finding.kind] += 1
             if output.as_json:
                 output.line(asdict(finding))

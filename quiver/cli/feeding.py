@@ -31,6 +31,7 @@ def feed(
     slots: tuple[str, ...],
     once: bool,
     idle: str,
+    begin_anew: bool,
     strict: bool,
     metrics: str | None,
 ) -> None:
@@ -51,7 +52,7 @@ def feed(
             output.warn(f"quiver: set aside while opening: {error}")
         digest = blake3(word.name.encode()).hexdigest(_DIGEST_BYTES)
         connector = make(os.path.join(store.path, "followers", digest))
-        feeder = Feeder(store, connector, source=word.name, slot=slot)
+        feeder = Feeder(store, connector, source=word.name, slot=slot, begin_anew=begin_anew)
         try:
             with (
                 stopped_by_signals(feeder.stop),

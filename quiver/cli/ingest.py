@@ -99,6 +99,11 @@ class _Tally:
     metavar="TIME",
     help="With --once: how long nothing must have come.",
 )
+@click.option(
+    "--begin-anew",
+    is_flag=True,
+    help="With --follow: go on even if it was lost how far it was read; rows may come twice.",
+)
 @strict_option
 @metrics_option
 @config_options
@@ -113,6 +118,7 @@ def ingest(
     source: str | None,
     once: bool,
     idle: str,
+    begin_anew: bool,
     strict: bool,
     metrics: str | None,
 ) -> None:
@@ -148,12 +154,13 @@ def ingest(
             slots=pairs,
             once=once,
             idle=idle,
+            begin_anew=begin_anew,
             strict=strict,
             metrics=metrics,
         )
         return
-    if once:
-        raise InputError("--once needs --follow")
+    if once or begin_anew:
+        raise InputError(f"{'--once' if once else '--begin-anew'} needs --follow")
     sources = [open_source(slot, path, nulls) for slot, path in _parse(pairs).items()]
     bundles = align_by_position(sources, batch_rows)
     if by is not None:

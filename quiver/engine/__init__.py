@@ -52,7 +52,7 @@ from quiver.engine.cores import check_core, open_any
 from quiver.engine.following import Follower
 from quiver.engine.info import StoreInfo
 from quiver.engine.progress import Progress
-from quiver.engine.progress_beside import read_all
+from quiver.engine.progress_beside import check_losses, read_all
 from quiver.engine.receipt import Receipt
 from quiver.engine.recovery import RecoveryProgress
 from quiver.engine.stats import CoreStats, SubscriberStats
@@ -169,10 +169,13 @@ def adopt(
 def read_progress(path: str | os.PathLike[str], source: str) -> dict[str, str]:
     """Give the state of each split of a source as of the last bundle of any core, durable by then.
 
-    Takes no lock; for whoever has the store open, ``Store.progress`` is the same.
+    Takes no lock; for whoever has the store open, ``Store.progress`` is the same. Raises
+    DamagedEntry if that is lost; see ``Store.follow``.
     """
     disk = LocalDisk(path)
     try:
-        return read_all(disk).states(source)
+        known = read_all(disk)
+        check_losses(disk, source, known.losses)
+        return known.table.states(source)
     finally:
         disk.close()

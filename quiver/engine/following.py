@@ -8,24 +8,27 @@ all that any core knows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
-
-import blake3
+from typing import Self
 
 from quiver.disk import Disk, Lock
 from quiver.engine.core import Core
 from quiver.engine.progress import Progress
-from quiver.engine.progress_beside import read_all
+from quiver.engine.progress_beside import (
+    FOLLOWERS_NAME,
+    Known,
+    accepted_path,
+    check_losses,
+    digest_of,
+    read_all,
+)
+from quiver.engine.saving import save_progress
 from quiver.errors import ClosedError, InputError, LockedError, PoisonedError
-from quiver.progress import EPOCH_MAX, Note, Row, Table, encode_note
+from quiver.progress import EPOCH_MAX, Loss, Note, Row, encode_note, write_accepted
 
 __all__ = ["FOLLOWERS_NAME", "Follower", "FollowerDesk"]
-
-FOLLOWERS_NAME: Final = "followers"
-_DIGEST_BYTES: Final = 16
 
 
 class Follower:
@@ -125,18 +128,24 @@ class FollowerDesk(ABC):
     def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut."""
 
-    def follow(self, source: str) -> Follower:
+    def follow(self, source: str, *, begin_anew: bool = False) -> Follower:
         """Begin to read a source for this store, and find out where to go on.
 
         ``source`` is any name; what was read under it before, by whatever core, is in ``states`` of
-        the follower. Raises LockedError if somebody follows it, in any process.
+        the follower. Raises LockedError if somebody follows it, in any process, and DamagedEntry if
+        it is lost how far it was read: ``begin_anew`` accepts that, once for each loss, and goes on
+        with what is known; of all other splits the rows come again.
         """
         self.check_usable()
         core = self._core
         encode_note(Note(source, 1, {"-": None}))  # InputError for a name that cannot be.
         lock = _lock(core.disk, source)
         try:
-            rows = self._latest().rows(source)
+            known = self._latest()
+            if begin_anew:
+                self._accept(source, known.losses)
+            check_losses(core.disk, source, known.losses)
+            rows = known.table.rows(source)
             if max((row.epoch for row in rows.values()), default=0) >= EPOCH_MAX:
                 raise InputError(f"no epoch is left for source {source!r}")
             with core.lock:
@@ -152,27 +161,39 @@ class FollowerDesk(ABC):
         """Give the state of each split of a source as of the last bundle, which is durable then.
 
         It flushes first, and looks into all cores of the store. A source that was never followed
-        has no splits.
+        has no splits. Raises DamagedEntry if that is lost; see ``follow``.
         """
         self.check_usable()
-        return self._latest().states(source)
+        known = self._latest()
+        check_losses(self._core.disk, source, known.losses)
+        return known.table.states(source)
 
-    def _latest(self) -> Table:
+    def _accept(self, source: str, losses: Sequence[Loss]) -> None:
+        """Write down that these losses do not keep a source from being followed."""
+        core = self._core
+        if losses:
+            with core.lock:
+                save_progress(core)  # A loss that is not written down would be another one later.
+            names = {loss.name for loss in losses}
+            write_accepted(core.disk, accepted_path(source), source, names=names)
+
+    def _latest(self) -> Known:
         core = self._core
         self.flush()
         with core.lock:
             self.check_usable()
             sealed = None if core.sealed is None else core.sealed.progress
             found = core.progress.latest(sealed)
-        found.take_all(read_all(core.disk, but=core.number).notes())
-        return found
+            own = core.progress.loss
+        beside = read_all(core.disk, but=core.number)
+        found.take_all(beside.table.notes())
+        return Known(found, beside.losses if own is None else [own, *beside.losses])
 
 
 def _lock(disk: Disk, source: str) -> Lock:
-    digest = blake3.blake3(source.encode()).hexdigest(_DIGEST_BYTES)
     disk.make_dir(FOLLOWERS_NAME)
     try:
-        return disk.lock(f"{FOLLOWERS_NAME}/{digest}.lock")
+        return disk.lock(f"{FOLLOWERS_NAME}/{digest_of(source)}.lock")
     except LockedError as error:
         raise LockedError(
             f"source {source!r} is followed already, by process {error.pid or 'unknown'}",

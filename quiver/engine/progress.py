@@ -17,7 +17,7 @@ from typing import Protocol
 
 from quiver.errors import ClosedError, DamageError, InputError
 from quiver.payload import EncodedBundle
-from quiver.progress import Table, decode_note
+from quiver.progress import Loss, Table, decode_note
 from quiver.progress.format import TABLE_BYTES_MAX
 
 __all__ = ["CoreProgress", "Followed", "Progress", "progress_of"]
@@ -55,6 +55,9 @@ class CoreProgress:
     """Up to which wal_seq the file knows what segments say."""
     is_unsaved: bool = False
     """Whether the file lacks something of what is covered."""
+    loss: Loss | None = None
+    """That states were lost here which nothing else tells of."""
+    is_loss_unsaved: bool = False
     followers: dict[str, Followed] = field(default_factory=dict)
     _room: int = 0
     """At least so many bytes of states may come before all have to be counted again."""

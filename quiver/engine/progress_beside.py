@@ -8,16 +8,29 @@ writer's, and whoever goes on behind a state relies on its bundle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import Final, NamedTuple
+
+import blake3
 
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk
 from quiver.engine.migration import layout_of_log
 from quiver.engine.numbers import core_folder, core_numbers
-from quiver.errors import MissingError
+from quiver.errors import DamagedEntry, DamageError, MissingError
 from quiver.manifest import StoreManifest
-from quiver.progress import PROGRESS_NAME, Note, Table, decode_note, read_progress
+from quiver.progress import (
+    LOST_NAME,
+    PROGRESS_NAME,
+    Loss,
+    Note,
+    Table,
+    decode_note,
+    read_accepted,
+    read_loss,
+    read_progress,
+)
 from quiver.progress.format import TABLE_BYTES_MAX, decode_table
 from quiver.segment import Catalog, read_noted
 from quiver.wal.files import WalFile, open_files
@@ -25,31 +38,64 @@ from quiver.wal.format import HEADER_BYTES, decode_header
 from quiver.wal.reader import Entry, begin_of, walk
 from quiver.wal.truncate import read_sidecar
 
-__all__ = ["read_all", "read_core"]
+__all__ = ["FOLLOWERS_NAME", "Known", "check_losses", "digest_of", "read_all", "read_core"]
+
+FOLLOWERS_NAME: Final = "followers"
+_DIGEST_BYTES: Final = 16
 
 
-def read_all(disk: Disk, *, but: int | None = None) -> Table:
+class Known(NamedTuple):
+    """What cores know of sources, and what of them was lost."""
+
+    table: Table
+    losses: list[Loss]
+
+
+def digest_of(source: str) -> str:
+    """Say how the files of a source are called, whatever its name."""
+    return blake3.blake3(source.encode()).hexdigest(_DIGEST_BYTES)
+
+
+def accepted_path(source: str) -> str:
+    """Say where it is written which losses do not keep a source from beginning anew."""
+    return f"{FOLLOWERS_NAME}/{digest_of(source)}.anew"
+
+
+def check_losses(disk: Disk, source: str, losses: Iterable[Loss]) -> None:
+    """Raise DamagedEntry if states of a source may be lost and nobody has accepted that."""
+    losses = list(losses)
+    if losses:
+        accepted = read_accepted(disk, accepted_path(source), source)
+        for loss in losses:
+            if loss.name not in accepted:
+                raise loss.error(source)
+
+
+def read_all(disk: Disk, *, but: int | None = None) -> Known:
     """Add up what all cores of a store know, but for one; see ``read_core``."""
     manifest = StoreManifest.read(disk)
-    found = Table()
+    found = Known(Table(), [])
     for number in core_numbers(disk):
         if number != but:
-            found.take_all(read_core(disk, number, manifest).notes())
+            known = read_core(disk, number, manifest)
+            found.table.take_all(known.table.notes())
+            found.losses.extend(known.losses)
     return found
 
 
-def read_core(disk: Disk, number: int, manifest: StoreManifest) -> Table:
+def read_core(disk: Disk, number: int, manifest: StoreManifest) -> Known:
     """Add up what one core knows, all of it durable when this returns.
 
     What is damaged is passed over in the log, as in a recovery. Raises DamagedEntry if the newest
-    segments do not say how far their sources were read, or the file has no sound copy;
+    segments do not say how far their sources were read, or the file has no sound copy, and the core
+    was not opened since;
     VersionError for newer formats; StorageError if the log changes faster than it can be read.
     """
     folder = core_folder(number)
     found = Table(_logged(disk, number, manifest))
     segments, path = f"{folder}/segments", f"{folder}/{PROGRESS_NAME}"
     if disk.stat(segments) is None:
-        return found  # It is about to be made.
+        return Known(found, [])  # It is about to be made.
     # What a killed writer renamed is visible and perhaps not durable.
     disk.sync_dir(segments)
     disk.sync_dir(folder)
@@ -61,10 +107,23 @@ def read_core(disk: Disk, number: int, manifest: StoreManifest) -> Table:
             with suppress(MissingError):
                 found.take_all(decode_table(read_noted(disk, info, bytes_max=TABLE_BYTES_MAX)))
     content, damage = read_progress(disk, path, core=number, store_id=manifest.store_id)
-    if damage and not content.notes:
-        raise damage[0]
+    if damage and content.wal_seq < 0:
+        raise _unopened(damage[0])
     found.take_all(content.notes)
-    return found
+    # Behind the file: that one is replaced only when this is written.
+    loss = read_loss(disk, f"{folder}/{LOST_NAME}")
+    return Known(found, [] if loss is None else [loss])
+
+
+def _unopened(error: DamageError) -> DamagedEntry:
+    return DamagedEntry(
+        error.message,
+        path=error.path,
+        offset=error.offset,
+        expected=error.expected,
+        found=error.found,
+        hint="whoever opens the core, as quiver gc does, finds out what is left of it",
+    )
 
 
 def _logged(disk: Disk, number: int, manifest: StoreManifest) -> Iterator[tuple[int, Note]]:

@@ -21,7 +21,7 @@ from quiver.engine.mending import mend_segments
 from quiver.engine.migration import settle
 from quiver.engine.recovery import Watch, open_core
 from quiver.engine.restore import restore_manifest
-from quiver.engine.saving import save_progress
+from quiver.engine.saving import keep_losses, save_progress
 from quiver.engine.sealed import finalize
 from quiver.engine.space import delete_segments, reclaim, sync_acks, write_off_segment
 from quiver.errors import DamageError
@@ -53,7 +53,9 @@ def _salvage_core(
     disk: Disk, number: int, config: Config, *, clock: Clock, watch: Watch | None
 ) -> list[DamageError]:
     settle(disk, number)
-    mended = mend_segments(disk, number, StoreManifest.read(disk), config=config)
+    manifest = StoreManifest.read(disk)
+    keep_losses(disk, number, manifest, clock=clock)
+    mended = mend_segments(disk, number, manifest, config=config)
     thorough = replace(
         config,
         wal=replace(config.wal, reclaim_size=1),

@@ -12,14 +12,25 @@ from contextlib import closing
 
 from crc32c import crc32c
 
-from quiver.disk import TEMPORARY, copy_range, remove
-from quiver.engine.core import Core
+from quiver.clock import Clock
+from quiver.disk import TEMPORARY, Disk, copy_range, remove
+from quiver.engine.core import Core, core_folder
 from quiver.errors import CapacityError, DamageError, QuiverError
-from quiver.progress import PROGRESS_NAME, read_progress, write_progress
+from quiver.manifest import StoreManifest
+from quiver.progress import (
+    LOST_NAME,
+    PROGRESS_NAME,
+    Loss,
+    read_loss,
+    read_progress,
+    write_loss,
+    write_progress,
+)
 from quiver.progress.format import TABLE_BYTES_MAX, decode_table
-from quiver.segment import SegmentInfo, read_noted
+from quiver.segment import Catalog, SegmentInfo, read_noted
 
 __all__ = [
+    "keep_losses",
     "restore_progress",
     "save_progress",
     "take_recovered",
@@ -31,11 +42,14 @@ __all__ = [
 def restore_progress(core: Core) -> None:
     """Find out how far sources were read with the bundles that are in segments, or were.
 
-    Only segments that are newer than the file are looked into. Raises VersionError for a newer
-    format and, under the policy ``strict``, the first damage.
+    Only segments that are newer than the file are looked into. Without a sound copy of it states
+    are lost, unless every segment that ever was is there. Raises VersionError for a newer format
+    and, under the policy ``strict``, the first damage.
     """
     remove(core.disk, core.path(PROGRESS_NAME + TEMPORARY))
+    remove(core.disk, core.path(LOST_NAME + TEMPORARY))
     progress, path = core.progress, core.path(PROGRESS_NAME)
+    progress.loss = read_loss(core.disk, core.path(LOST_NAME))
     content, damage = read_progress(
         core.disk, path, core=core.number, store_id=core.manifest.store_id
     )
@@ -43,6 +57,8 @@ def restore_progress(core: Core) -> None:
         _report(core, damage[0])
         _set_aside(core, path, damage[0])
         progress.is_unsaved = True
+        if content.wal_seq < 0 and not _is_whole(core):
+            _lose(core, damage[0])
     progress.covered.take_all(content.notes)
     progress.saved_seq = content.wal_seq
     for info in core.catalog:
@@ -53,6 +69,42 @@ def restore_progress(core: Core) -> None:
                 progress.covered.take_all(decode_table(data))
             except DamageError as error:
                 _report(core, error)
+                _lose(core, error)
+
+
+def _is_whole(core: Core) -> bool:
+    """Whether all segments that the core ever had are there, so that nothing else is missing."""
+    numbers = {info.segment_seq for info in core.catalog}
+    return len(numbers) == core.next_segment_seq
+
+
+def _lose(core: Core, error: DamageError) -> None:
+    """Note that states are lost; written down before anything else makes it look mended."""
+    core.progress.loss = _loss(error, core.progress.loss, core.clock)
+    core.progress.is_loss_unsaved = core.progress.is_unsaved = True
+    core.events.warning("progress.lost", path=error.path, error=error)
+
+
+def _loss(error: DamageError, before: Loss | None, clock: Clock) -> Loss:
+    """Name a loss as no other one is named, whatever the clock says."""
+    text = f"{before and before.name} {error}"
+    return Loss(f"{crc32c(text.encode()):08x}-{clock.wall_ns():x}", error.path, error.message)
+
+
+def keep_losses(disk: Disk, number: int, manifest: StoreManifest, *, clock: Clock) -> None:
+    """Write down that a segment has lost states, before it is written anew without them."""
+    folder = core_folder(number)
+    saved, _ = read_progress(
+        disk, f"{folder}/{PROGRESS_NAME}", core=number, store_id=manifest.store_id
+    )
+    catalog, _ = Catalog.load(disk, f"{folder}/segments")
+    for info in catalog:
+        if is_unknown(info, saved.wal_seq):
+            try:
+                decode_table(read_noted(disk, info, bytes_max=TABLE_BYTES_MAX))
+            except DamageError as error:
+                path = f"{folder}/{LOST_NAME}"
+                write_loss(disk, path, _loss(error, read_loss(disk, path), clock))
 
 
 def is_unknown(info: SegmentInfo, saved_seq: int) -> bool:
@@ -107,6 +159,10 @@ def save_progress(core: Core) -> None:
 
 
 def _write(core: Core) -> None:
+    progress = core.progress
+    if progress.loss is not None and progress.is_loss_unsaved:
+        write_loss(core.disk, core.path(LOST_NAME), progress.loss)
+        progress.is_loss_unsaved = False
     write_progress(
         core.disk,
         core.path(PROGRESS_NAME),

@@ -7,21 +7,36 @@ segment, and is in the file ``progress`` of the core before that segment may be 
 ``format``  the bytes of a note, of a table, and of the file
 ``table``   pure: the newest state of each split, and what is newer
 ``file``    reading and replacing the file, and what to do about damage
+``loss``    that states were lost, and who begins anew
 ==========  ======================================================================
 """
 
 from quiver.progress.file import PROGRESS_NAME, read_progress, write_progress
 from quiver.progress.format import EPOCH_MAX, Note, decode_note, encode_note
+from quiver.progress.loss import (
+    LOST_NAME,
+    Loss,
+    read_accepted,
+    read_loss,
+    write_accepted,
+    write_loss,
+)
 from quiver.progress.table import Row, Table
 
 __all__ = [
     "EPOCH_MAX",
+    "LOST_NAME",
     "PROGRESS_NAME",
+    "Loss",
     "Note",
     "Row",
     "Table",
     "decode_note",
     "encode_note",
+    "read_accepted",
+    "read_loss",
     "read_progress",
+    "write_accepted",
+    "write_loss",
     "write_progress",
 ]

@@ -47,7 +47,8 @@ class Fed:
 class Feeder:
     """Reads a connector for a store, as the follower ``source`` of it. One thread runs it.
 
-    ``columns`` go to the readers. Raises LockedError if somebody follows that source already.
+    ``columns`` go to the readers. Raises LockedError if somebody follows that source already, and
+    DamagedEntry if it is lost how far it was read, unless ``begin_anew`` accepts that.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Feeder:
         columns: Sequence[str] | None = None,
         clock: Clock | None = None,
         every: float | str = EVERY,
+        begin_anew: bool = False,
     ) -> None:
         """Begin to follow, and list the splits; nothing is read yet."""
         self._store = store
@@ -73,7 +75,7 @@ class Feeder:
         """States behind batches without rows: they go with the next bundle."""
         self._failures = 0
         self._is_fresh = False
-        self._follower: Follower = store.follow(source)
+        self._follower: Follower = store.follow(source, begin_anew=begin_anew)
         try:
             self.fed = Fed(states=dict(self._follower.states))
             self._discovery = Discovery(connector, clock=self._clock, every=every)

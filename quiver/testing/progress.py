@@ -27,7 +27,7 @@ def progress_of(now: Rehearsal) -> tuple[tuple[str, int], ...]:
     """Ask a store that was just opened, and look from outside: both must say the same."""
     core = now.store._core
     states = core.progress.latest(None).states(SOURCE)
-    outside = read_all(core.disk).states(SOURCE)
+    outside = read_all(core.disk).table.states(SOURCE)
     if states != outside:
         raise Loss(f"the progress is {states}, and seen from outside {outside}")
     return tuple((split, int(state)) for split, state in states.items())

@@ -50,6 +50,32 @@ def test_what_is_not_whole_is_left_alone_and_named(run, inbox, tmp_path) -> None
     assert "not whole yet: torn.parquet" in found.err
 
 
+def test_what_was_lost_of_a_source_is_refused_until_that_is_accepted(run, inbox, tmp_path) -> None:
+    store = tmp_path / "store"
+    command = ["ingest", store, "--slot", "s", "--follow", f"files:{inbox}", "--once"]
+    command += ["--idle", "0s"]
+    assert run(*command).code == 0
+    lean = {"wal": {"reclaim_size": 1}}
+    with quiver.open(store, core=0, worker=False, config=lean) as opened:
+        for handle in iter(opened.subscribe("done").poll, None):
+            handle.ack()
+        opened.maintain()
+    (store / "core_0/progress").write_bytes(b"rot")
+    assert run(*command, "--strict").code == 9
+    found = run(*command)
+    assert found.code == 9
+    assert "--begin-anew" in found.err
+    shown = run("check", store)
+    assert shown.code == 0
+    assert "how far sources were read is lost" in shown.out
+    found = run(*command, "--begin-anew", "--json").document
+    assert found["row_count"] == 20
+    assert run(*command, "--json").document["row_count"] == 0
+    assert (
+        "--begin-anew needs --follow" in run("ingest", store, "--slot", "s=x", "--begin-anew").err
+    )
+
+
 def test_another_store_is_a_source_as_well(run, tmp_path) -> None:
     with quiver.open(tmp_path / "a", slots=["s", "t"], worker=False) as first:
         for n in range(3):

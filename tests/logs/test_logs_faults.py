@@ -87,6 +87,23 @@ def test_progress_that_cannot_be_saved_is_told_once(heard) -> None:
     assert heard.names.count("progress.save_failed") == 2
 
 
+def test_progress_that_is_lost_is_told_by_the_opening_that_finds_it(heard) -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, segment=WAITING, wal={"reclaim_size": 1})
+    done, follower = store.subscribe("done"), store.follow("in")
+    store.append(bundle(0), progress=follower.at({"split": "0"}))
+    store.finalize()
+    done.poll().ack()
+    store.close()
+    for place in (0, disk.stat("core_0/progress").size // 2):
+        flip(disk, "core_0/progress", place)
+    for _ in range(2):
+        on_memory(disk, segment=WAITING).close()
+    (fields,) = heard.of("progress.lost")
+    assert "core_0/progress" in fields["path"]
+    assert "has no magic" in fields["error"]
+
+
 def test_what_a_recovery_finds_and_mends_is_told(heard) -> None:
     disk = MemoryDisk()
     store = on_memory(disk, segment=WAITING)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import quiver
-from quiver.errors import DamageError, LockedError
-from quiver.testing import MemoryDisk
+from quiver.errors import CapacityError, DamageError, LockedError
+from quiver.testing import ManualClock, MemoryDisk
 from tests.kit.follow_kit import FILE, ROWS, damage, killed, opened
 
 
@@ -98,7 +98,9 @@ def test_a_damaged_table_of_a_segment_is_told_and_what_the_log_knows_counts(disk
     damage(disk, info.path, info.progress.offset + 4)
     store = opened(disk)
     assert "progress in a segment" in str(store.recovery.damage[0])
-    assert store.progress("in")["a"] == "3"
+    with pytest.raises(DamageError, match="is lost"):  # Of "g" nothing else tells.
+        store.follow("in")
+    assert store.follow("in", begin_anew=True).states == {"a": "3", "f": "1", "l": "3"}
 
 
 def test_a_rebuilt_segment_knows_its_states_again(disk) -> None:
@@ -176,3 +178,99 @@ def test_the_same_awaited(folder: Path) -> None:
 
     asyncio.run(main())
     assert quiver.read_progress(folder, "in") == {"a": "2", "b": "last"}
+
+
+# Nothing tells any more how far a source was read ---------------------------------------------
+
+
+def read_in_parts(disk: MemoryDisk) -> None:
+    """Follow a source, and delete the segments and the log that knew how far it was read."""
+    store = opened(disk, wal={"reclaim_size": 1})
+    done = store.subscribe("done")
+    follower = store.follow("in")
+    for n in range(3):
+        store.append({"s": ROWS}, progress=follower.at({"a": str(n)}))
+        store.finalize()
+        with done.poll():
+            pass
+    store.maintain()
+    store.close()
+    assert not [e for e in disk.list_dir("core_0/segments") if e.name.endswith(".qseg")]
+
+
+def spoil(disk: MemoryDisk) -> None:
+    for at in (0, disk.stat(FILE).size // 2):
+        damage(disk, FILE, at)
+
+
+def test_a_source_whose_progress_is_gone_is_not_read_from_its_start_unasked(disk) -> None:
+    read_in_parts(disk)
+    spoil(disk)
+    for _ in range(2):  # It is not forgotten when the file was written anew.
+        store = opened(disk)
+        store.append({"s": ROWS})
+        with pytest.raises(DamageError, match=r"source 'in' was read is lost.*begin_anew"):
+            store.follow("in")
+        with pytest.raises(DamageError, match="is lost"):
+            store.progress("in")
+        store.close()
+    store = opened(disk, core=1)
+    with pytest.raises(DamageError, match="is lost"):
+        store.follow("in")
+
+
+def test_who_accepts_a_loss_begins_anew_and_is_not_asked_again(disk) -> None:
+    read_in_parts(disk)
+    spoil(disk)
+    store = opened(disk)
+    with store.follow("in", begin_anew=True) as follower:
+        assert dict(follower.states) == {}
+        store.append({"s": ROWS}, progress=follower.at({"a": "7"}))
+    store.close()
+    for core in (0, 1):
+        store = opened(disk, core=core)
+        assert dict(store.follow("in").states) == {"a": "7"}
+        with pytest.raises(DamageError, match="is lost"):
+            store.follow("another")
+        store.close()
+    spoil(disk)  # Another loss has to be accepted by itself.
+    with pytest.raises(DamageError, match="is lost"):
+        opened(disk).follow("in")
+
+
+def test_a_loss_is_written_down_before_the_file_looks_sound_again(disk) -> None:
+    read_in_parts(disk)
+    spoil(disk)
+    lost = f"{FILE}.lost"
+    disk.fail(lambda act: act.path.startswith(lost), error="ENOSPC", sticky=True)
+    store = opened(disk)
+    with pytest.raises(DamageError, match="is lost"):
+        store.follow("in")
+    with pytest.raises(CapacityError):
+        store.follow("in", begin_anew=True)
+    killed(store)
+    disk.heal()
+    with pytest.raises(DamageError, match="quiver gc"):
+        opened(disk, core=1).follow("in")
+    store = opened(disk)
+    store.maintain()
+    killed(store)
+    disk.forget_locks()
+    damage(disk, lost, 5)  # What was lost cannot be read; that something was still can.
+    store = opened(disk)
+    with pytest.raises(DamageError, match="cannot be read any more"):
+        store.follow("in")
+    assert store.follow("in", begin_anew=True).states == {}
+
+
+def test_a_segment_that_lost_states_is_a_loss_also_once_it_was_repaired(disk) -> None:
+    from quiver.config import Config
+    from quiver.engine.salvage import salvage
+
+    states_everywhere(disk)
+    info = next(i for i in opened(disk)._core.catalog if i.segment_seq == 1)
+    disk.forget_locks()
+    damage(disk, info.path, info.progress.offset + 4)
+    assert salvage(disk, config=Config.of({}), clock=ManualClock())
+    with pytest.raises(DamageError, match="progress in a segment"):
+        opened(disk).follow("in")

@@ -9,7 +9,14 @@ from quiver.cli.audit import Finding
 from quiver.cli.inspect import core_numbers, listing
 from quiver.cli.output import count
 from quiver.disk import Disk
-from quiver.engine.intake_journal import SINKS, is_decided, read_done, read_intake
+from quiver.engine.intake_journal import (
+    DOUBT,
+    SINKS,
+    audit_done,
+    is_decided,
+    read_done,
+    read_intake,
+)
 from quiver.engine.numbers import STAGING
 from quiver.errors import DamageError
 from quiver.units import format_bytes
@@ -18,6 +25,9 @@ __all__ = ["audit_sinks", "staging_fields"]
 
 _UNFINISHED = "was decided to be taken in, and is not finished; the next open finishes it"
 _FORGOTTEN = "the sink refuses its next batch; without the file, that batch may come twice"
+_ONE_COPY = "the other one is sound, and the next batch writes both"
+_DOUBT = "it is not known whether the last batch of the sink is in; it refuses more until somebody "
+_DOUBT += "has looked and removed this file"
 
 
 def audit_sinks(disk: Disk) -> Iterator[Finding]:
@@ -33,15 +43,23 @@ def audit_sinks(disk: Disk) -> Iterator[Finding]:
             yield Finding("note", "store", disk.locate(f"core_{core}/segments"), text)
     for entry in listing(disk, SINKS):
         if entry.name.endswith(".json"):
-            try:
-                read_done(disk, entry.name.removesuffix(".json"))
-            except DamageError as error:
-                yield _damage(error, hint=_FORGOTTEN)
+            sink = entry.name.removesuffix(".json")
+            for fault in audit_done(disk, sink):
+                yield _damage(fault, hint=_ONE_COPY if _is_known(disk, sink) else _FORGOTTEN)
+        elif entry.name.endswith(DOUBT):
+            yield Finding("note", "store", disk.locate(f"{SINKS}/{entry.name}"), _DOUBT)
     found = staging_fields(disk)
     if found["file_count"]:
         text = f"{count(found['file_count'], 'file')}, {format_bytes(found['file_bytes'])}, "
         text += "staged by jobs that are under way, or dead; quiver gc removes what is old"
         yield Finding("note", "store", disk.locate(STAGING), text)
+
+
+def _is_known(disk: Disk, sink: str) -> bool:
+    try:
+        return read_done(disk, sink) is not None
+    except DamageError:
+        return False
 
 
 def _damage(error: DamageError, *, hint: str = "") -> Finding:

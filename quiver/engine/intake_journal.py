@@ -6,18 +6,24 @@
     core_0/segments/<seq>.qseg.taken         its copy under the numbers of the core, not decided
     core_0/intake.json                       decided: these copies become segments
     sinks/<sink>.json                        the last batch that is in
+    sinks/<sink>.doubt                       a batch is in that may be of this sink, or of another
 
 ``intake.json`` decides: before it there are copies that the next opening of the core removes, from
 it on they become segments, whoever opens the core. Numbers were given under the lock of the core,
 and nobody gets another one there before they are used: a recovery does this first. The copies are
 named one by one and each name is durable before the next one comes, so that no reader finds a
 segment behind one that it has passed.
+
+Both files are in themselves twice: whoever repeats a batch that nobody knows of would let it in
+once more. If no copy of a decision can be read, its copies become segments all the same, and every
+sink that had something staged is in doubt: it is refused until somebody has looked.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import fields as fields_of
 from typing import Any, Final
@@ -35,6 +41,8 @@ __all__ = [
     "TAKEN",
     "Done",
     "Intake",
+    "audit_done",
+    "check_doubt",
     "decide",
     "is_decided",
     "read_done",
@@ -47,6 +55,7 @@ JOURNAL_NAME: Final = "intake.json"
 SINKS: Final = "sinks"
 """The folder of what sinks have got in."""
 TAKEN: Final = ".taken"
+DOUBT: Final = ".doubt"
 
 _FORMAT: Final = 1
 _BYTES_MAX: Final = 64 << 20
@@ -92,11 +101,14 @@ def decide(disk: Disk, number: int, intake: Intake) -> None:
     replace(disk, f"{core_folder(number)}/{JOURNAL_NAME}", _encode(asdict(intake)))
 
 
-def settle_intake(disk: Disk, number: int, *, strict: bool = False) -> list[DamageError]:
+def settle_intake(
+    disk: Disk, number: int, *, strict: bool = False, certain: bool = False
+) -> list[DamageError]:
     """Bring to an end what was decided, and remove what was not; for who has the lock of the core.
 
     May be broken off anywhere and done again. Gives what was found to be damaged; raises it if it
-    is ``strict``, and the decision stays.
+    is ``strict``, and, for who has to be ``certain``, if it leaves open what is in: the decision
+    stays then.
     """
     folder = core_folder(number)
     journal, segments = f"{folder}/{JOURNAL_NAME}", f"{folder}/segments"
@@ -107,18 +119,17 @@ def settle_intake(disk: Disk, number: int, *, strict: bool = False) -> list[Dama
             remove(disk, f"{segments}/{name}")
         return []
     disk.sync_dir(folder)  # Whoever wrote it may have been killed before it was durable.
-    damage: list[DamageError] = []
-    intake = _read_intake(disk, number, damage)
-    if strict and damage:
+    intake, damage = _read_intake(disk, number, aside=not (strict or certain))
+    if damage and (strict or (certain and intake is None)):
         raise damage[0]
-    for name in copies:
-        if name.endswith(TAKEN):
-            disk.rename(f"{segments}/{name}", f"{segments}/{name.removesuffix(TAKEN)}")
-            disk.sync_dir(segments)
+    if intake is None:
+        _doubt(disk, number, damage[0])
+    _name(disk, segments, copies)
     if intake is not None:
-        damage += _missing(disk, segments, intake)
-        if strict and damage:
-            raise damage[0]
+        missing = _missing(disk, segments, intake)
+        if missing and (strict or certain):
+            raise missing[0]
+        damage += missing
         if intake.sink:
             _write_done(disk, number, intake)
         for path in intake.staged:
@@ -126,6 +137,14 @@ def settle_intake(disk: Disk, number: int, *, strict: bool = False) -> list[Dama
     disk.unlink(journal)
     disk.sync_dir(folder)
     return damage
+
+
+def _name(disk: Disk, segments: str, copies: Sequence[str]) -> None:
+    """Give copies their names, one after the other."""
+    for name in copies:
+        if name.endswith(TAKEN):
+            disk.rename(f"{segments}/{name}", f"{segments}/{name.removesuffix(TAKEN)}")
+            disk.sync_dir(segments)
 
 
 def _copies(disk: Disk, segments: str) -> list[str]:
@@ -142,20 +161,52 @@ def _copies(disk: Disk, segments: str) -> list[str]:
 def read_intake(disk: Disk, number: int) -> Intake:
     """Read what a core is about to take in, if that is decided.
 
-    Raises DamagedEntry or VersionError.
+    Raises DamagedEntry if no copy is sound, or VersionError.
     """
-    return Intake(**_decode(disk, f"{core_folder(number)}/{JOURNAL_NAME}", Intake))
+    fields, damage = _decode(disk, f"{core_folder(number)}/{JOURNAL_NAME}", Intake)
+    if fields is None:
+        raise damage[0]
+    return Intake(**fields)
 
 
-def _read_intake(disk: Disk, number: int, damage: list[DamageError]) -> Intake | None:
+def _read_intake(
+    disk: Disk, number: int, *, aside: bool
+) -> tuple[Intake | None, list[DamageError]]:
     """Do so; what cannot be read was decided as well, and only its sink is not known."""
     folder = core_folder(number)
-    try:
-        return read_intake(disk, number)
-    except DamageError as error:
-        copy_file(disk, f"{folder}/quarantine", f"{folder}/{JOURNAL_NAME}", error=error)
-        damage.append(error)
-        return None
+    path = f"{folder}/{JOURNAL_NAME}"
+    fields, damage = _decode(disk, path, Intake)
+    if damage and aside:
+        copy_file(disk, f"{folder}/quarantine", path, error=damage[0])
+    return None if fields is None else Intake(**fields), damage
+
+
+def _doubt(disk: Disk, number: int, error: DamageError) -> None:
+    """Write down of which sinks the batch may be that nobody can name any more.
+
+    What it was staged as is removed only when the record of its sink is written.
+    """
+    staged = [] if disk.stat(STAGING) is None else disk.list_dir(STAGING)
+    sinks = {entry.name.partition(".")[0] for entry in staged}
+    named = sorted(sink for sink in sinks if sink != "_" and _SINK.fullmatch(sink))
+    if named:
+        disk.make_dir(SINKS)
+        disk.sync_dir("")
+    for sink in named:
+        reason = {"core": number, "path": error.path, "reason": error.message}
+        replace(disk, f"{SINKS}/{sink}{DOUBT}", (json.dumps(reason) + "\n").encode())
+
+
+def check_doubt(disk: Disk, sink: str) -> None:
+    """Raise DamagedEntry if it is not known whether the last batch of a sink is in."""
+    path = f"{SINKS}/{sink}{DOUBT}"
+    if disk.stat(path) is not None:
+        raise DamagedEntry(
+            f"whether the last batch of sink {sink} is in is not known: what told it was damaged",
+            path=disk.locate(path),
+            hint="look whether its rows are in the store; if they are not, remove this file, and "
+            "if they are, begin with a new checkpoint or sinkId behind them",
+        )
 
 
 def _missing(disk: Disk, segments: str, intake: Intake) -> list[DamageError]:
@@ -175,30 +226,62 @@ def _write_done(disk: Disk, number: int, intake: Intake) -> None:
 
 
 def read_done(disk: Disk, sink: str) -> Done | None:
-    """Read what a sink has got in; None if it is not known. Raises DamagedEntry."""
+    """Read what a sink has got in; None if it is not known.
+
+    Raises DamagedEntry if no copy is sound.
+    """
     path = f"{SINKS}/{sink}.json"
     if disk.stat(path) is None:
         return None
-    return Done(**_decode(disk, path, Done))
+    fields, damage = _decode(disk, path, Done)
+    if fields is None:
+        raise damage[0]
+    return Done(**fields)
+
+
+def audit_done(disk: Disk, sink: str) -> list[DamageError]:
+    """Say what is wrong with the record of a sink, also if one copy is sound."""
+    return _decode(disk, f"{SINKS}/{sink}.json", Done)[1]
 
 
 def _encode(fields: dict[str, Any]) -> bytes:
     fields = {"format": _FORMAT, **fields}
     fields["crc32c"] = _checksum(fields)
-    return (json.dumps(fields) + "\n").encode()
+    return 2 * (json.dumps(fields) + "\n").encode()
 
 
 def _checksum(fields: dict[str, Any]) -> str:
     return f"{crc32c(json.dumps(fields, sort_keys=True).encode()):08x}"
 
 
-def _decode(disk: Disk, path: str, kind: type[Intake | Done]) -> dict[str, Any]:
-    """Read the fields of a file that ``_encode`` made; VersionError if it is of a newer format."""
+def _decode(
+    disk: Disk, path: str, kind: type[Intake | Done]
+) -> tuple[dict[str, Any] | None, list[DamageError]]:
+    """Read the fields of a file that ``_encode`` made, from its first sound copy, if there is one.
+
+    Also says what is wrong with it. VersionError if it is of a newer format.
+    """
     file = disk.open(path)
     try:
         data = file.read(0, min(file.size(), _BYTES_MAX))
     finally:
         file.close()
+    half, first = len(data) // 2, data.find(b"\n") + 1
+    damage: list[DamageError] = []
+    for start, end in ((0, half), (half, len(data)), (0, first)):
+        try:
+            fields = _decode_copy(data[start:end], disk.locate(path), kind)
+        except DamageError as error:
+            damage.append(error.at(error.path, base=start))
+            continue
+        if data[:half] == data[half:] or end == len(data) == first:
+            return fields, []
+        fault = DamagedEntry("one of its two copies is damaged", path=disk.locate(path))
+        return fields, [fault]
+    return None, damage[:1]
+
+
+def _decode_copy(data: bytes, where: str, kind: type[Intake | Done]) -> dict[str, Any]:
     try:
         fields = json.loads(data)
         if fields.pop("crc32c") != _checksum(fields):
@@ -206,9 +289,9 @@ def _decode(disk: Disk, path: str, kind: type[Intake | Done]) -> dict[str, Any]:
         if (version := int(fields.pop("format"))) == _FORMAT:
             return _checked(fields, kind)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedEntry(f"it cannot be read: {error}", path=disk.locate(path)) from error
+        raise DamagedEntry(f"it cannot be read: {error}", path=where) from error
     raise VersionError(
-        f"{disk.locate(path)} has format {version}, this Quiver reads {_FORMAT}",
+        f"{where} has format {version}, this Quiver reads {_FORMAT}",
         hint="install a newer Quiver",
     )
 

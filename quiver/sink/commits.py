@@ -29,7 +29,13 @@ from quiver.engine import maintenance
 from quiver.engine.cores import visiting_any, visiting_patiently
 from quiver.engine.heirs import inherit
 from quiver.engine.intake import take_in
-from quiver.engine.intake_journal import SINKS, is_decided, read_done, settle_intake
+from quiver.engine.intake_journal import (
+    SINKS,
+    check_doubt,
+    is_decided,
+    read_done,
+    settle_intake,
+)
 from quiver.engine.numbers import STAGING, core_numbers
 from quiver.engine.recovery import open_core
 from quiver.errors import InputError, LockedError, QuiverError
@@ -78,6 +84,7 @@ def commit(
                     raise _too_old(job, done.batch_id)
                 _remove(disk, files)
                 return Committed(done.core, done.segment_seqs, done.row_count, is_repeated=True)
+            check_doubt(disk, job.sink)
             first = None if done is None else done.core
         else:
             first = None
@@ -111,7 +118,7 @@ def _settle_cores(disk: Disk) -> None:
             continue
         try:
             with visiting_patiently(disk, number) as held:
-                settle_intake(held, number, strict=True)
+                settle_intake(held, number, certain=True)
         except LockedError:
             # Its writer has done so by now, or does it just now.
             if is_decided(disk, number):

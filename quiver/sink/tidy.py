@@ -7,7 +7,8 @@ from typing import Final
 
 from quiver.clock import Clock
 from quiver.disk import Disk, remove
-from quiver.engine.numbers import STAGING
+from quiver.engine.intake_journal import is_decided
+from quiver.engine.numbers import STAGING, core_numbers
 from quiver.units import SECOND
 
 __all__ = ["GRACE", "Tidied", "tidy"]
@@ -33,6 +34,8 @@ def tidy(disk: Disk, *, clock: Clock, grace_ns: int = GRACE) -> Tidied:
     that was set forward loses nothing.
     """
     before = clock.wall_ns() - grace_ns
+    if any(is_decided(disk, number) for number in core_numbers(disk)):
+        before = 0  # Should a decision be damaged, what was staged tells of which sinks it may be.
     removed = removed_bytes = left = left_bytes = 0
     for entry in [] if disk.stat(STAGING) is None else disk.list_dir(STAGING):
         if entry.is_file and entry.modified_ns < before:

@@ -48,6 +48,9 @@ def test_a_record_that_is_damaged_is_found(run, disk) -> None:
     assert run("check", disk.root, "--json").lines[-1]["note_count"] == 0
     file = disk.open("sinks/sink.json", writable=True)
     file.write(5, b"?")
+    finding, summary = run("check", disk.root, "--json").lines
+    assert "the other one is sound" in finding["hint"]
+    file.write(5 + file.size() // 2, b"?")
     file.close()
     finding, summary = run("check", disk.root, "--json").lines
     assert finding["path"].endswith("sinks/sink.json")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from quiver.clock import Clock
 from quiver.config import Config
@@ -24,6 +24,12 @@ from quiver.sink.names import Job
 from quiver.units import format_bytes
 
 __all__ = ["Stage", "Staged", "gone"]
+
+_HINT: Final = "let subscribers ack, or raise retention.size_cap; nothing was taken in"
+_DROP_HINT: Final = (
+    "drop_oldest drops for what is let in, not for what is staged and may never be: write smaller "
+    "batches, let subscribers ack, or raise retention.size_cap; nothing was taken in"
+)
 
 
 def gone(disk: Disk, path: str) -> MissingError:
@@ -125,9 +131,10 @@ class Stage:
         cores = sum(core_bytes(self._disk, number) for number in core_numbers(self._disk))
         used = cores + staged_bytes(self._disk)
         if used + incoming > cap:
+            drops = self._config.retention.size_cap_policy == "drop_oldest"
             raise CapacityError(
                 f"the store is full: {format_bytes(used)} are in {self._disk.locate('')}, what is "
                 f"staged among it, and {format_bytes(incoming)} more pass the cap of "
                 f"{format_bytes(cap)}",
-                hint="let subscribers ack, or raise retention.size_cap; nothing was taken in",
+                hint=_DROP_HINT if drops else _HINT,
             )

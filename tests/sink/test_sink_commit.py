@@ -319,6 +319,28 @@ def test_a_full_store_lets_nothing_in_and_loses_nothing(disk, tmp_path, kind) ->
     assert len(rows(disk)) == 70_000
 
 
+def test_under_drop_oldest_a_sink_goes_on_and_what_is_only_staged_drops_nothing(disk) -> None:
+    cap = {
+        "retention": {"size_cap": "1MiB", "size_cap_policy": "drop_oldest"},
+        "segment": {"target_size": "64KiB"},
+        "wal": {"max_size": "128KiB"},
+        "limits": {"entry_bytes": "100KiB"},
+    }
+    with opened(disk, **cap) as store:
+        store.subscribe("slow")
+    for number in range(12):
+        job = Job(f"run-{number}", "sink", number)
+        part = stage(disk, job, "a", [number] * 16_000, per_bundle=4000, **cap)
+        let_in(disk, job, part, **cap)
+    left = rows(disk)
+    assert left[-16_000:] == [11] * 16_000
+    assert len(left) < 12 * 16_000
+    job = Job("large", "sink", 12)
+    with pytest.raises(CapacityError, match="drop_oldest drops for what is let in"):
+        stage(disk, job, "a", range(100_000), per_bundle=4000, **cap)
+    assert rows(disk) == left
+
+
 def test_the_page_of_the_format_has_all_keys(disk, monkeypatch) -> None:
     page = Path(names.__file__).with_name("FORMAT.md").read_text()
     job, written = Job("run", "sink", 3), {}

@@ -62,6 +62,10 @@ class _Tally:
             "quiver ingest store --slot events --follow files:inbox",
             "files of a folder, as they come",
         ),
+        (
+            "quiver ingest s --slot a --follow nats://host --messages json --columns n:int64",
+            "messages, each one a row",
+        ),
     ),
 )
 @click.argument("folder", metavar="DIR")
@@ -100,6 +104,22 @@ class _Tally:
     help="With --once: how long nothing must have come.",
 )
 @click.option(
+    "--messages",
+    type=click.Choice(["json", "csv", "bytes"]),
+    help="With --follow: take the messages of a source apart, each of which is one row.",
+)
+@click.option(
+    "--columns", metavar="COLUMNS", help="With --messages: 'id:int64 not null, text:string, ...'."
+)
+@click.option(
+    "--carry", metavar="NAMES", help="With --messages: what a source tells beside: subject,time."
+)
+@click.option(
+    "--dead-letters",
+    metavar="SLOT",
+    help="With --messages: where those go that cannot be taken; without it the first one ends it.",
+)
+@click.option(
     "--begin-anew",
     is_flag=True,
     help="With --follow: go on even if it was lost how far it was read; rows may come twice.",
@@ -119,6 +139,10 @@ def ingest(
     once: bool,
     idle: str,
     begin_anew: bool,
+    messages: str | None,
+    columns: str | None,
+    carry: str | None,
+    dead_letters: str | None,
     strict: bool,
     metrics: str | None,
 ) -> None:
@@ -136,6 +160,7 @@ def ingest(
     FILE is a regular file, no pipe: it is looked at first and then read.
     """
     from quiver.cli.align import align_by_key, align_by_position
+    from quiver.cli.columns import parser_of
     from quiver.cli.sources import open_source
 
     check_endpoint(metrics)
@@ -152,6 +177,8 @@ def ingest(
             folder,
             source=source,
             slots=pairs,
+            parser=parser_of(messages, columns, carry, dead_letters=dead_letters),
+            dead_letters=dead_letters,
             once=once,
             idle=idle,
             begin_anew=begin_anew,
@@ -159,8 +186,7 @@ def ingest(
             metrics=metrics,
         )
         return
-    if once or begin_anew:
-        raise InputError(f"{'--once' if once else '--begin-anew'} needs --follow")
+    _refuse_alone(once=once, begin_anew=begin_anew, messages=messages)
     sources = [open_source(slot, path, nulls) for slot, path in _parse(pairs).items()]
     bundles = align_by_position(sources, batch_rows)
     if by is not None:
@@ -179,6 +205,12 @@ def ingest(
         output.warn(f"quiver: before this stopped it appended {tally}; those stay in the store")
         raise
     _print(output, store, sources, tally=tally, created=created, segment_count=segments)
+
+
+def _refuse_alone(**options: object) -> None:
+    for name, value in options.items():
+        if value:
+            raise InputError(f"--{name.replace('_', '-')} needs --follow")
 
 
 def _parse(pairs: Sequence[str]) -> dict[str, str]:

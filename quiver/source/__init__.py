@@ -23,7 +23,7 @@ from quiver.source.executor import SourceExecutor, SourceOptions, SourceOutput
 from quiver.source.feeder import Fed, Feeder
 from quiver.source.format import SplitState
 from quiver.source.lane import SourceChunk
-from quiver.source.parser import DeadLetter, MessageParser, Parsed, Parser
+from quiver.source.parser import DEAD_LETTERS, DeadLetter, MessageParser, Parsed, Parser
 from quiver.source.protocols import (
     Connector,
     Split,
@@ -36,6 +36,7 @@ from quiver.source.snapshots import Snapshots
 from quiver.source.states import decode_state, encode_state
 
 __all__ = [
+    "DEAD_LETTERS",
     "Acker",
     "AssignSplits",
     "Barrier",

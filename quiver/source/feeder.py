@@ -11,14 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import pyarrow as pa
+
 from quiver.clock import Clock, SystemClock
 from quiver.engine import Follower, Receipt, Store
-from quiver.errors import CapacityError, SourceError
+from quiver.errors import CapacityError, InputError, SourceError
 from quiver.events import Events
 from quiver.source.acker import Acker
 from quiver.source.connector_source import ConnectorSource
 from quiver.source.discovery import EVERY, Discovery
 from quiver.source.lane import SourceChunk
+from quiver.source.parser import Parser, dead_letter_rows
 from quiver.source.protocols import Connector
 from quiver.units import parse_duration
 
@@ -38,6 +41,7 @@ class Fed:
 
     bundle_count: int = 0
     row_count: int = 0
+    dead_letter_count: int = 0
     wal_seq_first: int | None = None
     wal_seq_last: int | None = None
     states: dict[str, str] = field(default_factory=dict)
@@ -48,7 +52,9 @@ class Feeder:
     """Reads a connector for a store, as the follower ``source`` of it. One thread runs it.
 
     ``columns`` go to the readers. Raises LockedError if somebody follows that source already, and
-    DamagedEntry if it is lost how far it was read, unless ``begin_anew`` accepts that.
+    DamagedEntry if it is lost how far it was read, unless ``begin_anew`` accepts that. What a
+    ``parser`` sets aside goes to the slot ``dead_letters``, in the same bundle as the rows around
+    it; without one it is an error.
     """
 
     def __init__(
@@ -62,12 +68,18 @@ class Feeder:
         clock: Clock | None = None,
         every: float | str = EVERY,
         begin_anew: bool = False,
+        parser: Parser | None = None,
+        dead_letters: str | None = None,
     ) -> None:
         """Begin to follow, and list the splits; nothing is read yet."""
         self._store = store
         self._connector = connector
         self._slot = slot
         self._columns = columns
+        self._parser = parser
+        self._dead_letters = dead_letters
+        if dead_letters is not None and dead_letters == slot:
+            raise InputError(f"rows and dead letters cannot both go to slot {slot!r}")
         self._clock = clock or SystemClock()
         self._stopping = False
         self._receipts: list[tuple[Receipt, dict[str, str]]] = []
@@ -88,7 +100,11 @@ class Feeder:
     def _begin(self) -> ConnectorSource:
         states = {**self.fed.states, **self._pending}
         return ConnectorSource(
-            self._connector, self._discovery.splits, states=states, columns=self._columns
+            self._connector,
+            self._discovery.splits,
+            states=states,
+            columns=self._columns,
+            parser=self._parser,
         )
 
     def stop(self) -> None:
@@ -162,12 +178,13 @@ class Feeder:
         self._is_fresh = True
 
     def _take(self, chunk: SourceChunk, watch: Callable[[int], object]) -> None:
-        rows = chunk.batch.num_rows
-        if not rows:
+        bundle = self._bundle(chunk)
+        if not bundle:
             self._pending[chunk.split] = chunk.state
             return
+        rows = chunk.batch.num_rows
         states = {**self._pending, chunk.split: chunk.state}
-        receipt = self._append(chunk, states)
+        receipt = self._append(bundle, states)
         if receipt is None:
             return
         self._pending.clear()
@@ -175,6 +192,7 @@ class Feeder:
         fed.states.update(states)
         fed.bundle_count += 1
         fed.row_count += rows
+        fed.dead_letter_count += len(chunk.dead_letters)
         fed.wal_seq_first = receipt.wal_seq if fed.wal_seq_first is None else fed.wal_seq_first
         fed.wal_seq_last = receipt.wal_seq
         self._receipts.append((receipt, states))
@@ -182,13 +200,26 @@ class Feeder:
         if len(self._receipts) >= _UNSYNCED_MAX:
             self._settle()
 
-    def _append(self, chunk: SourceChunk, states: dict[str, str]) -> Receipt | None:
+    def _bundle(self, chunk: SourceChunk) -> dict[str, pa.RecordBatch]:
+        """Give what there is to append of a chunk; nothing if it has moved the state alone."""
+        bundle = {self._slot: chunk.batch} if chunk.batch.num_rows else {}
+        if chunk.dead_letters:
+            if self._dead_letters is None:
+                raise SourceError(
+                    f"split {chunk.split}: {chunk.dead_letters[0].reason}",
+                    split=chunk.split,
+                    hint="dead_letters= names a slot for what cannot be taken",
+                )
+            bundle[self._dead_letters] = dead_letter_rows(chunk.dead_letters)
+        return bundle
+
+    def _append(self, bundle: dict[str, pa.RecordBatch], states: dict[str, str]) -> Receipt | None:
         """Append a bundle, in a full store once there is room; None if it was stopped before."""
         progress = self._follower.at(states)
         while True:
             try:
                 return self._store.append(
-                    {self._slot: chunk.batch}, wait=False, timeout=_LOOK_SECONDS, progress=progress
+                    bundle, wait=False, timeout=_LOOK_SECONDS, progress=progress
                 )
             except CapacityError:
                 self._settle()

@@ -7,8 +7,9 @@ or a dead letter, and never nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -16,9 +17,20 @@ import pyarrow as pa
 from quiver.errors import ConfigError, InputError, SourceError
 from quiver.source.messages import Refused, parse_bytes, parse_csv, parse_json
 
-__all__ = ["FORMATS", "PAYLOAD", "DeadLetter", "MessageParser", "Parsed", "Parser"]
+__all__ = [
+    "DEAD_LETTERS",
+    "FORMATS",
+    "PAYLOAD",
+    "DeadLetter",
+    "MessageParser",
+    "Parsed",
+    "Parser",
+    "dead_letter_rows",
+]
 
 PAYLOAD: Final = "payload"
+_NUMBERED: Final = "sequence"
+"""A column that tells a message from all others of its split, if there is one."""
 
 Decode: TypeAlias = "Callable[[list[bytes], pa.Schema], tuple[pa.RecordBatch, list[Refused]]]"
 
@@ -36,6 +48,24 @@ class DeadLetter:
     offset: object
     reason: str
     payload: bytes
+
+
+_SHAPE: Final[dict[str, pa.DataType]] = {
+    "split": pa.string(),
+    "offset": pa.string(),
+    "reason": pa.string(),
+    "payload": pa.binary(),
+}
+DEAD_LETTERS: Final = pa.schema(_SHAPE)
+"""What dead letters are as rows; the offset is JSON, for each connector has its own."""
+
+
+def dead_letter_rows(letters: Sequence[DeadLetter]) -> pa.RecordBatch:
+    """Make rows of dead letters, to be kept where the others are."""
+    rows = [
+        {**asdict(letter), "offset": json.dumps(letter.offset, default=str)} for letter in letters
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=DEAD_LETTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +135,11 @@ class MessageParser:
         batch, refused = FORMATS[self._kind](messages, self._schema)
         if refused and self._is_strict:
             first = refused[0]
+            which = f"{first.place + 1} of {len(messages)}"
+            if _NUMBERED in raw.schema.names:
+                which = f"{raw.column(_NUMBERED)[first.place]}"
             raise SourceError(
-                f"message {first.place + 1} of {len(messages)} cannot be taken: {first.reason}",
+                f"message {which} cannot be taken: {first.reason}",
                 hint='on_error="dead_letter" sets such messages aside',
             )
         away = {found.place for found in refused}

@@ -7,6 +7,7 @@ from contextlib import closing
 from source_rigs import FilesRig
 from toy_source import ToySource
 
+from quiver.disk import LocalDisk
 from quiver.errors import SourceError
 from quiver.events import Events
 from quiver.source import (
@@ -19,6 +20,7 @@ from quiver.source import (
     SourceOptions,
     Split,
 )
+from quiver.source.files import FilesConnector, FilesOptions
 from quiver.source.nats.reader import NatsReader
 from quiver.testing import ManualClock, MemoryDisk
 
@@ -85,6 +87,22 @@ def test_a_file_that_changed_after_it_was_found_is_told_once(heard, tmp_path) ->
             rig.list_splits()
         (told,) = heard.of("source.file_changed")
         assert told["path"] == str(path.relative_to(rig.folder))
+
+
+def test_a_file_that_is_passed_over_is_told(heard, tmp_path) -> None:
+    with closing(FilesRig(tmp_path, "csv")) as rig:
+        rig.feed(3)
+        (split, *_) = rig.list_splits()
+        (path,) = rig.folder.rglob("*.csv")
+        path.rename(path.with_name("other.txt"))
+        options = FilesOptions(vanished="pass", splits=len(rig.list_splits()))
+        disks = LocalDisk(rig.folder), LocalDisk(tmp_path / "register")
+        made = FilesConnector(*disks, options=options)
+        with closing(made.reader(split, None, None)) as reader:
+            assert reader.next(0).batch.num_rows == 0
+        (told,) = heard.of("source.file_passed")
+        assert told["path"] == str(path.relative_to(rig.folder))
+        assert (told["row_count"], told["split"]) == (0, split.id)
 
 
 def test_a_gap_that_is_passed_over_is_told(heard) -> None:

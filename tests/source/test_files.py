@@ -324,3 +324,36 @@ def test_parquet_of_many_row_groups_is_read_one_at_a_time(folder) -> None:
     assert [batch.batch.num_rows for batch in batches] == [100] * 10
     assert batches[4].batch.schema.names == ["n"]
     assert folder.read(batches[6].state)[0].batch["n"][0].as_py() == 700
+
+
+def test_a_file_that_went_is_passed_over_where_that_is_wanted(tmp_path) -> None:
+    folder = Folder(tmp_path, vanished="pass", splits=1)
+    for name in "abc":
+        write(folder.path / f"{name}.parquet", table(0, 3), "parquet")
+    folder.look()
+    first = folder.read()[0]
+    for name in "ab":
+        (folder.path / f"{name}.parquet").unlink()
+    found = folder.read(first.state)
+    assert sum(batch.batch.num_rows for batch in found) == 3
+    assert folder.connector.passed == ["b.parquet"]
+    assert sum(batch.batch.num_rows for batch in folder.read()) == 3
+    assert folder.connector.passed == ["b.parquet", "a.parquet", "b.parquet"]
+    write(folder.path / "b.parquet", table(0, 5), "parquet")  # Another one is still an error.
+    with pytest.raises(SourceError, match="has changed"):
+        folder.read(first.state)
+
+
+def test_an_empty_folder_passes_no_file_over(tmp_path) -> None:
+    folder = Folder(tmp_path, vanished="pass", splits=1)
+    write(folder.path / "a.parquet", table(0, 3), "parquet")
+    folder.look()
+    (folder.path / "a.parquet").unlink()
+    with pytest.raises(SourceError, match="is gone"):
+        folder.read()
+    folder.path.rmdir()
+    with pytest.raises(SourceError, match="is gone"):
+        folder.read()
+    assert folder.connector.passed == []
+    with pytest.raises(ConfigError, match="vanished: 'maybe' is unknown"):
+        FilesOptions(vanished="maybe")

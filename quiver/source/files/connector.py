@@ -26,6 +26,7 @@ __all__ = ["FilesConnector", "FilesOptions"]
 _BATCH_ROWS: Final = 1 << 16
 _BLOCK_BYTES: Final = 4 << 20
 _TOLD_MAX: Final = 1000
+_VANISHED: Final = ("error", "pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,10 @@ class FilesOptions:
     ``splits`` is how many are read at once, and for life. ``format`` is for all files, whatever
     their names; without it a file is known by its suffix and others are passed over. ``schema``
     gives types to columns of CSV and NDJSON, which else come from what is in them. ``settle`` is
-    how long a file without a footer has to stay as it is.
+    how long a file without a footer has to stay as it is. ``vanished`` says what becomes of a file
+    that went before it was read to its end: ``"error"``, or ``"pass"``, told in the log, for
+    folders that somebody tidies up; an empty folder passes none over, since that is what one looks
+    like whose file system is not mounted.
     """
 
     splits: int = 4
@@ -47,6 +51,7 @@ class FilesOptions:
     separator: str | None = None
     batch_rows: int = _BATCH_ROWS
     block_bytes: int = _BLOCK_BYTES
+    vanished: str = "error"
 
     def __post_init__(self) -> None:
         """Check them; raises ConfigError that names the option."""
@@ -56,6 +61,9 @@ class FilesOptions:
             raise ConfigError(f"format: {self.format!r} is unknown", hint=", ".join(SHAPES))
         if self.batch_rows < 1 or self.block_bytes < 1:
             raise ConfigError("batch_rows and block_bytes: at least 1")
+        if self.vanished not in _VANISHED:
+            hint = " or ".join(_VANISHED)
+            raise ConfigError(f"vanished: {self.vanished!r} is unknown", hint=hint)
         if self.separator is not None and len(self.separator.encode()) != 1:
             raise ConfigError(f"separator: {self.separator!r} is not one ASCII character")
 
@@ -65,7 +73,7 @@ class FilesConnector:
 
     Nothing is written into ``folder``, and nothing is deleted there: what is read stays. A file
     counts from when it is whole, under the number that it got then; one that changes afterwards,
-    or goes before it was read, is an error.
+    or goes before it was read, is an error, the latter unless ``vanished`` says otherwise.
     """
 
     name = "files"
@@ -85,6 +93,8 @@ class FilesConnector:
         self._clock = clock or SystemClock()
         self.register = Register(register)
         self._enumerator: FilesEnumerator | None = None
+        self.passed: list[str] = []
+        """Files that were passed over, for they were gone before they were read to their end."""
 
     @property
     def waiting(self) -> list[str]:
@@ -112,7 +122,10 @@ class FilesConnector:
             options.nulls,
             options.separator or "",
         )
-        return FilesReader(self._folder, self.register, split=split, state=state, wanted=wanted)
+        passed = self.passed if options.vanished == "pass" else None
+        return FilesReader(
+            self._folder, self.register, split=split, state=state, wanted=wanted, passed=passed
+        )
 
     def acknowledge(self, states: States) -> None:
         """Do nothing: files stay where they are."""

@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from quiver.disk import Disk
-from quiver.errors import ClosedError, DamageError, InputError, QuiverError, SourceError
+from quiver.errors import (
+    ClosedError,
+    DamageError,
+    InputError,
+    QuiverError,
+    SourceError,
+)
+from quiver.events import Events
 from quiver.ipc import ARROW_FAULTS
 from quiver.source.files.finding import format_of
 from quiver.source.files.opened import Opened
@@ -62,9 +69,19 @@ class FilesReader:
     """Reads one split from a state on; what it has open is one file."""
 
     def __init__(
-        self, disk: Disk, register: Register, *, split: Split, state: str | None, wanted: Wanted
+        self,
+        disk: Disk,
+        register: Register,
+        *,
+        split: Split,
+        state: str | None,
+        wanted: Wanted,
+        passed: list[str] | None = None,
     ) -> None:
+        """Begin behind a state; ``passed`` is told of files that are gone, else they are errors."""
         self._disk = disk
+        self._passed = passed
+        self._events = Events(source="files", split=split.id)
         self._register = register
         self._split = split
         self._wanted = wanted
@@ -135,6 +152,11 @@ class FilesReader:
         """Read a piece; a file without rows gives none and moves the state."""
         try:
             piece = self._piece(entry)
+        except SourceError:
+            self._let_go()
+            if not self._is_passed(entry):
+                raise
+            piece = None
         except BaseException:
             self._let_go()
             raise
@@ -152,6 +174,17 @@ class FilesReader:
         return SplitBatch(
             piece.batch, _offsets(number, begun, piece.batch.num_rows), self._at.encode()
         )
+
+    def _is_passed(self, entry: FileEntry) -> bool:
+        """Whether a file is gone and to be passed over; a folder without anything passes none."""
+        if self._passed is None or self._disk.stat(entry.path) is not None:
+            return False
+        if not self._disk.list_dir(""):
+            return False  # Its file system may not be mounted.
+        self._passed.append(entry.path)
+        with self._events.telling():
+            self._events.warning("source.file_passed", path=entry.path, row_count=self._at.row)
+        return True
 
     def _piece(self, entry: FileEntry) -> Piece | None:
         try:

@@ -36,8 +36,9 @@ def info(output: Output, *, folder: str) -> None:
     Takes no lock and changes nothing, so it may be used while the store is being written. What it
     says was true when each file was read.
     """
+    from quiver.cli.followed import source_fields
     from quiver.cli.inspect import core_numbers, open_folder
-    from quiver.cli.sinks import staging_fields
+    from quiver.cli.sinks import sink_fields, staging_fields
     from quiver.manifest import FORMAT_VERSION, StoreManifest
 
     disk = open_folder(folder)
@@ -60,6 +61,8 @@ def info(output: Output, *, folder: str) -> None:
         "slots": slots,
         "cores": cores,
         "staging": staging_fields(disk),
+        "sources": source_fields(disk),
+        "sinks": sink_fields(disk),
     }
     if output.as_json:
         output.document(fields)
@@ -74,7 +77,25 @@ def info(output: Output, *, folder: str) -> None:
     if staged := fields["staging"]["file_count"]:
         staging_bytes = format_bytes(fields["staging"]["file_bytes"])
         rows.append(("staging", f"{count(staged, 'file')}, {staging_bytes}, for sinks to commit"))
+    rows += _others(fields["sources"], fields["sinks"])
     output.facts(rows)
+
+
+def _others(sources: Fields, sinks: Fields) -> list[tuple[str, str]]:
+    """Say what of sources and sinks there is; nothing of what there is not."""
+    rows = []
+    if sources["source_count"] or sources["loss_count"]:
+        text = (
+            f"{count(sources['source_count'], 'source')}, {count(sources['split_count'], 'split')}"
+        )
+        lost = sources["loss_count"]
+        text += f"; how far they were read is lost in {count(lost, 'core')}" if lost else ""
+        rows.append(("sources", text))
+    if sinks["sink_count"]:
+        doubts = sinks["doubt_count"]
+        text = count(sinks["sink_count"], "sink")
+        rows.append(("sinks", text + (f", {doubts:,} of them in doubt" if doubts else "")))
+    return rows
 
 
 def _describe(disk: Disk, core: int, manifest: StoreManifest) -> Fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,12 +18,16 @@ __all__ = ["ls"]
 
 Fields = dict[str, Any]
 
-_NOUNS: Final = ("wal", "segments", "subscribers", "bundles")
+_NOUNS: Final = ("wal", "segments", "subscribers", "bundles", "sources", "sinks")
+_USUAL: Final = ("wal", "segments", "subscribers")
+_OTHERS: Final = ("sources", "sinks")
 _EMPTY: Final = {
     "wal": "no file",
     "segments": "none yet",
     "subscribers": "none",
     "bundles": "none in a segment yet",
+    "sources": "none is followed",
+    "sinks": "none",
 }
 _TITLES: Final = {
     "file_bytes": "size",
@@ -56,6 +60,7 @@ _TITLES: Final = {
     examples=(
         ("quiver ls store", "WAL files, segments and subscribers"),
         ("quiver ls store bundles", "each bundle, and where it lies"),
+        ("quiver ls store sources", "how far each source was read, split by split"),
         ("quiver ls store segments --json | jq .file_bytes", "one line of JSON for each"),
     ),
 )
@@ -64,8 +69,8 @@ _TITLES: Final = {
 def ls(output: Output, *, folder: str, noun: str | None) -> None:
     """List what is in a store.
 
-    NOUN is one of wal, segments, subscribers, bundles; without it the first three are listed. Takes
-    no lock and changes nothing.
+    NOUN is one of wal, segments, subscribers, bundles, sources, sinks; without it the first three
+    are listed, and the last two if there are any. Takes no lock and changes nothing.
     """
     from quiver.cli.inspect import core_numbers, open_folder
     from quiver.manifest import StoreManifest
@@ -73,8 +78,14 @@ def ls(output: Output, *, folder: str, noun: str | None) -> None:
     disk = open_folder(folder)
     manifest = StoreManifest.read(disk)
     cores = core_numbers(disk)
-    for place, wanted in enumerate((noun,) if noun else _NOUNS[:3]):
-        items = (item for core in cores for item in _LISTERS[wanted](disk, core, manifest))
+    for place, wanted in enumerate((noun,) if noun else _USUAL + _OTHERS):
+        items: Iterable[Fields]
+        if wanted in _OTHERS:
+            items = list(_others(disk, wanted))
+            if not items and noun is None:
+                continue
+        else:
+            items = (item for core in cores for item in _LISTERS[wanted](disk, core, manifest))
         if output.as_json:
             for item in items:
                 output.line({"kind": wanted.removesuffix("s"), **item})
@@ -84,7 +95,7 @@ def ls(output: Output, *, folder: str, noun: str | None) -> None:
             _show(output, wanted, items, many=len(cores) > 1)
 
 
-def _show(output: Output, noun: str, items: Iterator[Fields], *, many: bool) -> None:
+def _show(output: Output, noun: str, items: Iterable[Fields], *, many: bool) -> None:
     rows = list(items)
     hidden = {"path", "layout_digest"} | (set() if many else {"core"})
     names = [name for name in (rows[0] if rows else {}) if name not in hidden]
@@ -195,6 +206,14 @@ def _bundles(disk: Disk, core: int, manifest: StoreManifest) -> Iterator[Fields]
                         manifest.slots[i].name if i in manifest.slots else str(i) for i in ids
                     ],
                 }
+
+
+def _others(disk: Disk, noun: str) -> Iterator[Fields]:
+    """List what belongs to no core."""
+    from quiver.cli.followed import source_items
+    from quiver.cli.sinks import sink_items
+
+    return source_items(disk) if noun == "sources" else sink_items(disk)
 
 
 _LISTERS: Final[dict[str, Callable[[Disk, int, StoreManifest], Iterator[Fields]]]] = {

@@ -21,7 +21,7 @@ from quiver.engine.numbers import STAGING
 from quiver.errors import DamageError
 from quiver.units import format_bytes
 
-__all__ = ["audit_sinks", "staging_fields"]
+__all__ = ["audit_sinks", "sink_fields", "sink_items", "staging_fields"]
 
 _UNFINISHED = "was decided to be taken in, and is not finished; the next open finishes it"
 _FORGOTTEN = "the sink refuses its next batch; without the file, that batch may come twice"
@@ -53,6 +53,35 @@ def audit_sinks(disk: Disk) -> Iterator[Finding]:
         text = f"{count(found['file_count'], 'file')}, {format_bytes(found['file_bytes'])}, "
         text += "staged by jobs that are under way, or dead; quiver gc removes what is old"
         yield Finding("note", "store", disk.locate(STAGING), text)
+
+
+def sink_items(disk: Disk) -> Iterator[dict[str, Any]]:
+    """Give each sink, and the last batch of it that is in; numbers are None if nobody knows."""
+    names = [entry.name for entry in listing(disk, SINKS)]
+    records = {name.removesuffix(".json") for name in names if name.endswith(".json")}
+    doubts = {name.removesuffix(DOUBT) for name in names if name.endswith(DOUBT)}
+    for sink in sorted(records | doubts):
+        try:
+            done = read_done(disk, sink)
+        except DamageError:
+            done = None
+        yield {
+            "sink": sink,
+            "batch_id": done and done.batch_id,
+            "core": done and done.core,
+            "segment_count": done and len(done.segment_seqs),
+            "row_count": done and done.row_count,
+            "is_known": done is not None and sink not in doubts,
+        }
+
+
+def sink_fields(disk: Disk) -> dict[str, int]:
+    """Count sinks, and those of which it is not known what they have in."""
+    items = list(sink_items(disk))
+    return {
+        "sink_count": len(items),
+        "doubt_count": sum(not item["is_known"] for item in items),
+    }
 
 
 def _is_known(disk: Disk, sink: str) -> bool:

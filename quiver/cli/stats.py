@@ -66,6 +66,8 @@ def stats(output: Output, *, folder: str, size_cap: str | None) -> None:
     lines = [_subscriber_row(core, one) for core in found.cores for one in core.subscribers]
     right = (_SUBSCRIBERS.index("oldest"),)
     output.table("subscribers", _SUBSCRIBERS, lines, empty="nobody has subscribed", right=right)
+    if found.staged_bytes:
+        output.facts([("staged", f"{format_bytes(found.staged_bytes)}, for sinks to commit")])
     if len(found.cores) > 1:
         output.facts([("together", _together(found))])
 
@@ -130,6 +132,7 @@ def _fields(found: StoreStats) -> dict[str, Any]:
         "store_id": found.store_id,
         "time": format_time(found.at_ns),
         "used_bytes": sum(core.used_bytes for core in found.cores),
+        "staged_bytes": found.staged_bytes,
         "passed_over": list(found.passed_over),
         "cores": [_core_fields(core) for core in found.cores],
     }

@@ -17,6 +17,7 @@ from quiver.disk import Disk, LocalDisk, Stat, folder_bytes
 from quiver.engine.budget import sharers
 from quiver.engine.core import core_folder, core_numbers, covered_place
 from quiver.engine.dead_letters import FOLDER as DEAD_LETTERS
+from quiver.engine.numbers import staged_bytes
 from quiver.engine.reserve import RESERVE_NAME
 from quiver.engine.standing import Standings, read_standings
 from quiver.engine.stats import CoreStats, SubscriberStats
@@ -38,6 +39,8 @@ class StoreStats:
     at_ns: int
     """When it was looked at, in wall time."""
     cores: tuple[CoreStats, ...]
+    staged_bytes: int = 0
+    """What waits for the commits of sinks, in no core yet; it counts for the cap of all."""
     passed_over: tuple[str, ...] = ()
     """What could not be read and is in no number, in words."""
 
@@ -100,6 +103,7 @@ class Observer:
             store_id=store_id,
             at_ns=self._clock.wall_ns(),
             cores=tuple(found),
+            staged_bytes=staged_bytes(self._disk),
             passed_over=tuple(passed_over),
         )
 

@@ -90,6 +90,8 @@ class Look:
     footer_count: int = 0
     store_id: str | None = None
     cores: tuple[CoreLook, ...] = ()
+    staged_bytes: int = 0
+    """What waits for the commits of sinks, in no core yet."""
     problem: str | None = None
 
     def core(self, number: int) -> CoreLook | None:

@@ -16,6 +16,7 @@ from quiver.clock import Clock, SystemClock
 from quiver.disk import Disk, LocalDisk, lock_holders
 from quiver.engine import SubscriberStats
 from quiver.engine.core import core_folder
+from quiver.engine.numbers import staged_bytes
 from quiver.errors import MissingError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.observe import Observer
@@ -72,6 +73,7 @@ class Looker:
             numbers = core_numbers(disk)
             if self._core is not None:
                 numbers = [number for number in numbers if number == self._core]
+            staged = staged_bytes(disk)
             locks = {f"{core_folder(number)}/{_LOCK}": number for number in numbers}
             holders = lock_holders(disk, locks)
         finally:
@@ -91,6 +93,7 @@ class Looker:
             footer_count=sum(core.footer_count for core in self._cores.values()),
             store_id=self._store_id,
             cores=tuple(looks),
+            staged_bytes=staged,
         )
 
     def _look_at(self, number: int, writer: Writer) -> CoreLook:

@@ -202,11 +202,15 @@ def rate_words(board: Board) -> str:
 
 def used_words(board: Board) -> tuple[str, float | None]:
     """Say what is used of the cap, and which share that is; None if no cap is known."""
-    used = board.look.used_bytes if board.look is not None else 0
+    used = staged = 0
+    if board.look is not None:
+        staged = board.look.staged_bytes  # It counts for the cap as well.
+        used = board.look.used_bytes + staged
+    of_it = f", {format_bytes(staged)} of it staged" if staged else ""
     if not board.cap:
-        return f"disk {format_bytes(used)}, no cap known", None
+        return f"disk {format_bytes(used)}, no cap known{of_it}", None
     share = used / board.cap
-    return f"disk {format_bytes(used)} of {format_bytes(board.cap)}, {share:.0%}", share
+    return f"disk {format_bytes(used)} of {format_bytes(board.cap)}, {share:.0%}{of_it}", share
 
 
 def station_line(look: Look) -> str:

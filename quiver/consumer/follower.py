@@ -10,6 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager, suppress
 from typing import Final
 
@@ -151,17 +152,35 @@ class Follower:
         """See which segments came and went; say whether any did."""
         segments = f"{self.folder}/segments"
         with suppress(MissingError):
-            listing = self.disk.list_dir(segments)
-            numbers = {parse_segment_name(stat.name) for stat in listing if stat.is_file}
-            found = {number for number in numbers if number is not None}
             known = {info.segment_seq for info in self.catalog}
-            for segment_seq in known - found:
+            found = self._listed(segments, known)
+            for segment_seq in known - found.keys():
                 self._forget(segment_seq)
-            names = {parse_segment_name(stat.name): stat.name for stat in listing}
-            for segment_seq in sorted(found - known):
-                self._learn(f"{segments}/{names[segment_seq]}")
-            return found != known
+            for segment_seq in sorted(found.keys() - known):
+                self._learn(f"{segments}/{found[segment_seq]}")
+            return found.keys() != known
         return False
+
+    def _listed(self, segments: str, known: AbstractSet[int]) -> dict[int, str]:
+        """List segments by number, without a hole among new ones that is none.
+
+        A listing may miss a name that is given meanwhile and still have the next one. Names are
+        given in order, so up to the highest that was seen a second listing has them all.
+        """
+        found = self._names(segments)
+        new = sorted(found.keys() - known)
+        first = max(known, default=-1) + 1
+        if not new or new == list(range(first, first + len(new))):
+            return found
+        return {number: name for number, name in self._names(segments).items() if number <= new[-1]}
+
+    def _names(self, segments: str) -> dict[int, str]:
+        numbered = (
+            (parse_segment_name(stat.name), stat.name)
+            for stat in self.disk.list_dir(segments)
+            if stat.is_file
+        )
+        return {number: name for number, name in numbered if number is not None}
 
     def _learn(self, path: str) -> None:
         # A damaged one is the store's affair, which sets it aside when it opens.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from beside_kit import Beside, peek
+from beside_kit import Beside, peek, take
 
 from quiver.engine.start import Position
 from quiver.errors import SubscriberError
@@ -70,3 +70,42 @@ def test_a_core_that_is_gone_is_passed_over(beside) -> None:
         consumer = beside.subscribe()
         assert consumer.ack_before({0: Position(1), 7: Position(3)}) == 1
         assert consumer.positions() == {0: Position(1, 0), 1: Position(0, 0)}
+
+
+def overtaken(beside: Beside, monkeypatch: pytest.MonkeyPatch, missed: int) -> None:
+    """Let the next listing of segments miss one that gets its name meanwhile, but not the next."""
+    listed = beside.disk.list_dir
+
+    def miss(path: str):
+        found = listed(path)
+        if path.endswith("segments"):
+            monkeypatch.undo()
+            found = [stat for stat in found if not stat.name.startswith(f"{missed:016x}")]
+        return found
+
+    monkeypatch.setattr(beside.disk, "list_dir", miss)
+
+
+def test_what_a_listing_missed_is_acked_with_what_is_behind_it(beside, monkeypatch) -> None:
+    with beside.open() as store:
+        consumer = beside.subscribe()
+        beside.fill(store, 1, 1, 1)
+        overtaken(beside, monkeypatch, 1)
+        assert consumer.ack_before({0: Position(3)}) == 3
+        store.maintain()
+        assert store.info().segments == 0
+
+
+def test_what_a_listing_missed_is_not_overtaken(beside, monkeypatch) -> None:
+    with beside.open() as store:
+        beside.fill(store, 1)
+        consumer = beside.subscribe()
+        beside.fill(store, 1, 1)
+        overtaken(beside, monkeypatch, 1)
+        consumer.refresh()
+        assert take(consumer) == [0, 1, 2]
+        consumer.commit()
+        beside.fill(store, 1, 1, 1)
+        store.maintain()
+        overtaken(beside, monkeypatch, 4)
+        assert take(beside.subscribe("late")) == [3, 4, 5]  # Where the first ones are deleted.

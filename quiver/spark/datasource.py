@@ -70,7 +70,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from quiver.disk import LocalDisk
-from quiver.errors import InputError, MissingError, QuiverError
+from quiver.errors import MissingError, QuiverError
 from quiver.scan import Scan
 from quiver.spark import options as o
 from quiver.spark.reader import FilteringReader, QuiverReader, choose
@@ -78,7 +78,7 @@ from quiver.spark.schema import arrow_schema, to_spark_schema
 from quiver.spark.sink import QuiverStreamWriter, QuiverWriter, batch_writer, stream_writer
 from quiver.spark.span import choose_segments
 from quiver.spark.stream import QuiverStreamReader
-from quiver.spark.stream_query import stream_query, stream_schema
+from quiver.spark.stream_query import stream_query, stream_schema, with_metadata
 from quiver.spark.tasks import METADATA, Recipe, expired, store_id_of
 
 __all__ = ["QuiverDataSource"]
@@ -118,7 +118,10 @@ class QuiverDataSource(DataSource):
         self._is_inferred = True  # Spark asks for it unless the user has given one.
         given = self._given
         asks_checkpoint = given.find(o.SUBSCRIBER) and given.find(o.CHECKPOINT_LOCATION)
-        schema = stream_schema(given, self._all()) if asks_checkpoint else self._known_schema()
+        if asks_checkpoint:
+            schema = with_metadata(given, stream_schema(given, self._all()))
+        else:
+            schema = self._known_schema()
         return to_spark_schema(schema, nanoseconds=self._nanoseconds)
 
     def reader(self, schema: StructType) -> QuiverReader:
@@ -159,16 +162,7 @@ class QuiverDataSource(DataSource):
         return stream_writer(self._given, schema, self._found, overwrite=overwrite)
 
     def _known_schema(self) -> pa.Schema:
-        known = self._resolved().schema
-        if not self._given.get(o.INCLUDE_METADATA, False):
-            return known
-        for name in METADATA.names:
-            if name in known.names:
-                raise InputError(
-                    f"column {name!r} would be there twice",
-                    hint="leave includeMetadata away, or the column out with the option columns",
-                )
-        return pa.schema([*known, *METADATA])
+        return with_metadata(self._given, self._resolved().schema)
 
     def _all(self) -> Scan:
         """Give the snapshot without a range; raises what kept it from being taken."""

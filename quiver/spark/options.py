@@ -158,7 +158,7 @@ COLUMNS: Final = Option("columns", _names, _READING)
 TIMESTAMP_UNIT: Final = Option("timestampUnit", _nanoseconds, _READING)
 MAX_PARTITION_BYTES: Final = Option("maxPartitionBytes", size, _READING)
 MIN_PARTITIONS: Final = Option("minPartitions", above_zero, _READING)
-INCLUDE_METADATA: Final = Option("includeMetadata", truth, _BATCH)
+INCLUDE_METADATA: Final = Option("includeMetadata", truth, _READING)
 FAIL_ON_DATA_LOSS: Final = Option("failOnDataLoss", truth, _READING)
 
 STARTING_SEGMENT: Final = Option("startingSegment", parse_marks, _READING)

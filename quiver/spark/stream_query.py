@@ -25,6 +25,7 @@ from quiver.spark.options import Options
 from quiver.spark.reader import choose
 from quiver.spark.schema import arrow_schema
 from quiver.spark.span import Marks
+from quiver.spark.tasks import METADATA
 
 __all__ = ["StreamQuery", "stream_query", "stream_schema"]
 
@@ -51,14 +52,23 @@ class StreamQuery:
     is_fixed: bool
     ignores_change: bool
     fails_on_loss: bool
+    metadata: bool = False
+    """Whether ``stored`` has columns that no file has: those of ``includeMetadata``."""
     subscriber: str = ""
     checkpoint: str = ""
     sink: str = ""
 
     @property
+    def in_files(self) -> pa.Schema:
+        """The columns that are read, without those that no file has."""
+        if not self.metadata:
+            return self.stored
+        return pa.schema([field for field in self.stored if field.name not in METADATA.names])
+
+    @property
     def note(self) -> Note:
         """What ``quiver spark-ack`` has to know."""
-        schema: Any = self.stored.remove_metadata()
+        schema: Any = self.in_files.remove_metadata()
         text = base64.b64encode(schema.serialize().to_pybytes()).decode()
         return Note(self.path, self.store_id, self.slot, self.subscriber, self.sink, text)
 
@@ -98,6 +108,7 @@ def stream_query(
         is_fixed=not is_inferred or bool(given.get(o.COLUMNS, ())),
         ignores_change=given.get(o.SCHEMA_CHANGE, "fail") == "ignore",
         fails_on_loss=given.get(o.FAIL_ON_DATA_LOSS, True),
+        metadata=given.get(o.INCLUDE_METADATA, False),
         subscriber=subscriber,
         checkpoint=checkpoint,
         sink=given.get(o.SINK, ""),
@@ -126,10 +137,27 @@ def _time(since_ns: int) -> datetime:
 def _stored(given: Options, scan: Scan, asked: StructType) -> pa.Schema:
     """Find the store's types of the columns that are asked for; without any, Spark's own."""
     try:
-        known = stream_schema(given, scan)
+        known = with_metadata(given, stream_schema(given, scan))
     except MissingError:
-        return _nullable(arrow_schema(asked))
+        fields = arrow_schema(asked)
+        if given.get(o.INCLUDE_METADATA, False):
+            own = {field.name: field for field in METADATA}
+            fields = pa.schema([own.get(field.name, field) for field in fields])
+        return _nullable(fields)
     return _nullable(choose(known, asked, given.get(o.TIMESTAMP_UNIT, "us")))
+
+
+def with_metadata(given: Options, known: pa.Schema) -> pa.Schema:
+    """Add the columns of ``includeMetadata`` if it is said; InputError if one is there already."""
+    if not given.get(o.INCLUDE_METADATA, False):
+        return known
+    for name in METADATA.names:
+        if name in known.names:
+            raise InputError(
+                f"column {name!r} would be there twice",
+                hint="leave includeMetadata away, or the column out with the option columns",
+            )
+    return pa.schema([*known, *METADATA])
 
 
 def stream_schema(given: Options, scan: Scan) -> pa.Schema:

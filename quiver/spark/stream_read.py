@@ -15,11 +15,11 @@ from quiver.events import Events
 from quiver.promote import common_type
 from quiver.scan import conform
 from quiver.schemas import same_type
-from quiver.source.stores import Span, read_span
+from quiver.source.stores import Span, read_timed
 from quiver.spark.batch import merge, split
 from quiver.spark.schema import to_spark
 from quiver.spark.stream_query import StreamQuery
-from quiver.spark.tasks import open_store
+from quiver.spark.tasks import open_store, with_place
 
 __all__ = ["check_query", "check_schema", "read_share"]
 
@@ -32,26 +32,30 @@ def read_share(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordB
 
 
 def _converted(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
-    columns = query.stored.names if query.is_fixed else None
+    in_files = query.in_files
+    columns = in_files.names if query.is_fixed else None
     seen: set[int] = set()
     kept: list[pa.Schema] = []
     with closing(open_store(query.path, query.store_id)) as disk:
         for span in spans:
-            for batch in _read(disk, span, query, columns=columns):
+            place = span.segment.core, span.segment.segment_seq
+            for index, time, batch in _read(disk, span, query, columns=columns):
                 if id(batch.schema) not in seen:
                     check_schema(batch.schema, query, place=_place(span))
                     seen.add(id(batch.schema))
                     kept.append(batch.schema)  # Otherwise another one might get its id.
                 for part in split(batch):
-                    yield to_spark(conform(part, query.stored), query.target)
+                    rows = conform(part, in_files)
+                    if query.metadata:
+                        rows = conform(with_place(rows, (*place, index, time)), query.stored)
+                    yield to_spark(rows, query.target)
 
 
 def _read(
     disk: LocalDisk, span: Span, query: StreamQuery, *, columns: list[str] | None
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[tuple[int, int | None, pa.RecordBatch]]:
     try:
-        for _, batch in read_span(disk, span, query.slot_id, columns=columns):
-            yield batch
+        yield from read_timed(disk, span, query.slot_id, columns=columns)
     except MissingError as error:
         if query.fails_on_loss:
             raise SourceError(
@@ -74,13 +78,14 @@ def check_schema(found: pa.Schema, query: StreamQuery, *, place: str) -> None:
 
     New ones are left out if the query ignores changes, or has named its own.
     """
-    new = [name for name in found.names if name not in query.stored.names]
+    known = query.in_files
+    new = [name for name in found.names if name not in known.names]
     if new and not (query.is_fixed or query.ignores_change):
         raise InputError(
             f"{place} has new columns of slot {query.slot!r}: {', '.join(new)}",
             hint=f"{_RESTART}; or leave them out: schemaChange=ignore",
         )
-    for field in query.stored:
+    for field in known:
         index = found.get_field_index(field.name)
         if index < 0:
             continue

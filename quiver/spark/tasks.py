@@ -25,7 +25,7 @@ from quiver.scan.rows import mask_of
 from quiver.spark.batch import merge, split
 from quiver.spark.schema import to_spark
 
-__all__ = ["METADATA", "Recipe", "expired", "open_store", "store_id_of"]
+__all__ = ["METADATA", "Recipe", "expired", "open_store", "store_id_of", "with_place"]
 
 METADATA: Final = pa.schema(
     [
@@ -102,7 +102,7 @@ class Recipe:
         if self.metadata:
             core, segment_seq = piece.part.segment.core, piece.part.segment.segment_seq
             for index, time, batch in read_placed(disk, piece, columns=self.columns):
-                yield _with_place(batch, (core, segment_seq, index, time))
+                yield with_place(batch, (core, segment_seq, index, time))
             return
         for some in read_piece(disk, piece, columns=self.columns, sound=set()):
             yield from some.to_batches() if isinstance(some, pa.Table) else some
@@ -157,7 +157,8 @@ def store_id_of(disk: LocalDisk) -> str | None:
     return StoreManifest.read(disk).store_id
 
 
-def _with_place(batch: pa.RecordBatch, place: tuple[int | None, ...]) -> pa.RecordBatch:
+def with_place(batch: pa.RecordBatch, place: tuple[int | None, ...]) -> pa.RecordBatch:
+    """Add the columns of ``METADATA``, each of one value."""
     added = [
         pa.repeat(pa.scalar(value, pa.int64()).cast(field.type), batch.num_rows)
         for value, field in zip(place, METADATA, strict=True)

@@ -174,6 +174,36 @@ def test_a_type_that_the_query_cannot_hold_is_always_an_error(write) -> None:
         rows(stream, start, stream.latestOffset(start, ALL))
 
 
+def test_where_a_row_lies_and_since_when_comes_with_it_if_that_is_wanted(write) -> None:
+    store = write([log(1), log(2)])
+    stream = reader(store, includeMetadata="true")
+    named = reader(store, includeMetadata="true", columns="n")
+    given = source(store, includeMetadata="true")
+    asked = given.schema()
+    given = given.streamReader(type(asked)([asked["_segment_seq"], asked["n"]]))
+    start = stream.initialOffset()
+    write([log(3)], core=1)
+    end = stream.latestOffset(start, ALL)
+    for each in (stream, named):
+        found = [
+            row
+            for part in each.partitions(start, end)
+            for batch in each.read(part)
+            for row in batch.to_pylist()
+        ]
+        places = [(r["n"], r["_core"], r["_segment_seq"], r["_bundle_index"]) for r in found]
+        assert sorted(places) == [(1, 0, 0, 0), (2, 0, 0, 1), (3, 1, 0, 0)]
+        assert all(row["_ingestion_time"].year > 2000 for row in found)
+    (first, *_) = given.partitions(start, end)
+    assert next(given.read(first)).to_pylist()[0] == {"_segment_seq": 0, "n": 1}
+    assert "_core" not in stream._query.in_files.names
+    write([log(4, _core=9)])
+    with pytest.raises(InputError, match="new columns of slot 'logs': _core"):
+        rows(stream, end, stream.latestOffset(end, ALL))
+    with pytest.raises(InputError, match="'_core' would be there twice"):
+        reader(store, includeMetadata="true")
+
+
 def test_columns_that_a_segment_lacks_are_null(write) -> None:
     store = write([log(1, word="a")])
     stream = reader(store)

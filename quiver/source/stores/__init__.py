@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from quiver.source.stores.admission import Limits
-from quiver.source.stores.bundles import Span, read_span
+from quiver.source.stores.bundles import Span, read_span, read_timed
 from quiver.source.stores.connector import StoreConnector
 from quiver.source.stores.planner import Backlog, Planner, Positions
 from quiver.source.stores.position import Position
@@ -28,4 +28,5 @@ __all__ = [
     "Span",
     "StoreConnector",
     "read_span",
+    "read_timed",
 ]

@@ -14,7 +14,7 @@ from quiver.scan import SegmentRef
 from quiver.scan.snapshot import open_segment
 from quiver.segment import SegmentReader
 
-__all__ = ["Span", "read_span"]
+__all__ = ["Span", "read_span", "read_timed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,15 @@ class Span:
 def read_span(
     disk: Disk, span: Span, slot_id: int, *, columns: Collection[str] | None = None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Give the bundles of a span that fill the slot, in order, as (index, batch).
+    """Do as ``read_timed``, and give (index, batch)."""
+    for index, _, batch in read_timed(disk, span, slot_id, columns=columns):
+        yield index, batch
+
+
+def read_timed(
+    disk: Disk, span: Span, slot_id: int, *, columns: Collection[str] | None = None
+) -> Iterator[tuple[int, int | None, pa.RecordBatch]]:
+    """Give the bundles of a span that fill the slot, in order, as (index, ingestion time, batch).
 
     With ``columns`` only those that are named and there, in the order of the segment, and no page
     of others is touched; a batch has at least one column, wanted or not, where it has any. Batches
@@ -44,8 +52,10 @@ def read_span(
             for stream in np.unique(streams[inside]).tolist()
         }
         places = (owners[inside].tolist(), streams[inside].tolist(), chunks[inside].tolist())
+        times = reader.manifest.ingestion_ns()
         for owner, stream, chunk in zip(*places, strict=True):
-            yield owner, opened[stream].chunk(chunk)
+            time = None if times is None else int(times[owner])
+            yield owner, time, opened[stream].chunk(chunk)
 
 
 class _Stream:

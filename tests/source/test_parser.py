@@ -88,6 +88,13 @@ def test_a_bad_csv_line_is_set_aside_and_costs_no_other(bad: bytes) -> None:
     ]
 
 
+def test_a_byte_order_mark_is_part_of_a_message_wherever_it_stands_in_a_block() -> None:
+    marked, schema = b"\xef\xbb\xbf1,a", pa.schema([("n", pa.string()), ("t", pa.string())])
+    for before in ([], [b"2,b"]):
+        parsed = parse("csv", *before, marked, schema=schema)
+        assert parsed.batch.column(0).to_pylist()[-1] == "\ufeff1"
+
+
 def test_bytes_are_one_column_as_they_are() -> None:
     schema = pa.schema([("text", pa.string())])
     parsed = parse("bytes", b"a", b"\xff", b"", schema=schema)

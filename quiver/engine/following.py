@@ -175,6 +175,7 @@ class FollowerDesk(ABC):
             with core.lock:
                 save_progress(core)  # A loss that is not written down would be another one later.
             names = {loss.name for loss in losses}
+            core.disk.sync_dir("")  # The folder of it may have been made just now.
             write_accepted(core.disk, accepted_path(source), source, names=names)
 
     def _latest(self) -> Known:

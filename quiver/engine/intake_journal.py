@@ -59,6 +59,15 @@ DOUBT: Final = ".doubt"
 
 _FORMAT: Final = 1
 _BYTES_MAX: Final = 64 << 20
+_FAULTS: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What a document raises that is not what it should be."""
 _SINK: Final = re.compile(r"[0-9A-Za-z_-]*", re.ASCII)
 _STAGED: Final = re.compile(rf"{STAGING}/[^/\0]+\.qseg")
 
@@ -119,7 +128,7 @@ def settle_intake(
             remove(disk, f"{segments}/{name}")
         return []
     disk.sync_dir(folder)  # Whoever wrote it may have been killed before it was durable.
-    intake, damage = _read_intake(disk, number, aside=not (strict or certain))
+    intake, damage = _read_intake(disk, number, aside=not strict)
     if damage and (strict or (certain and intake is None)):
         raise damage[0]
     if intake is None:
@@ -288,7 +297,7 @@ def _decode_copy(data: bytes, where: str, kind: type[Intake | Done]) -> dict[str
             raise InputError("its checksum is wrong")
         if (version := int(fields.pop("format"))) == _FORMAT:
             return _checked(fields, kind)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except _FAULTS as error:
         raise DamagedEntry(f"it cannot be read: {error}", path=where) from error
     raise VersionError(
         f"{where} has format {version}, this Quiver reads {_FORMAT}",

@@ -94,8 +94,13 @@ class Feeder:
         except BaseException:
             self._follower.close()
             raise
+        try:
+            self._source = self._begin()
+        except BaseException:
+            self._discovery.close()
+            self._follower.close()
+            raise
         self._acker = Acker(connector, Events(source=connector.name))
-        self._source = self._begin()
 
     def _begin(self) -> ConnectorSource:
         states = {**self.fed.states, **self._pending}

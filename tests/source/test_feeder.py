@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import quiver
 from quiver.cli.connectors import CONNECTORS, connector_of, parse_source
-from quiver.errors import ConfigError, LockedError, SourceError
-from quiver.source import Feeder
+from quiver.errors import ConfigError, InputError, LockedError, SourceError
+from quiver.source import Feeder, MessageParser, Parsed
+from quiver.source.messages import Refused
 from tests.kit.toy_source import ToySource, toy_state
 
 
@@ -101,6 +103,49 @@ def test_a_source_that_cannot_be_listed_is_followed_by_nobody(store) -> None:
         Feeder(store, source, source="toy", slot="s")
     source.listing = None
     Feeder(store, source, source="toy", slot="s").close()
+
+
+def test_dead_letters_without_a_slot_are_an_error_and_nothing_is_passed(store) -> None:
+    class Refusing:
+        def parse(self, raw):
+            refused = [Refused(0, "it is odd")]
+            return Parsed(raw.slice(1), list(range(1, raw.num_rows)), refused)
+
+    source = ToySource({"a": range(4)})
+    read = source.reader
+
+    def with_payload(split, state, columns):
+        reader = read(split, state, columns)
+        give = reader.next
+
+        def messages(timeout):
+            found = give(timeout)
+            if found is None:
+                return None
+            column = pa.array([b"x"] * found.batch.num_rows)
+            batch = pa.RecordBatch.from_arrays([column], names=["payload"])
+            return type(found)(batch, found.offsets, found.state)
+
+        reader.next = messages
+        return reader
+
+    source.reader = with_payload
+    feeder = Feeder(store, source, source="toy", slot="s", parser=Refusing())
+    with pytest.raises(SourceError, match="it is odd") as caught:
+        feeder.run(once=True, idle=0)
+    assert "dead_letters= names a slot" in caught.value.hint
+    feeder.close()
+    assert store.progress("toy") == {}
+
+
+def test_who_is_refused_keeps_nobody_from_the_source(store) -> None:
+    source = ToySource({"a": range(4)})
+    parser = MessageParser("json", pa.schema([("n", pa.int64())]))
+    with pytest.raises(InputError, match="columns are given twice"):
+        Feeder(store, source, source="toy", slot="s", parser=parser, columns=["value"])
+    with pytest.raises(InputError, match="cannot both go to slot 's'"):
+        Feeder(store, source, source="toy", slot="s", parser=parser, dead_letters="s")
+    store.follow("toy").close()
 
 
 def test_it_ends_when_it_is_told_to(store) -> None:

@@ -159,38 +159,63 @@ def ingest(
     CSV columns get their types from the first 16 MiB; an empty field is null unless it is quoted.
     FILE is a regular file, no pipe: it is looked at first and then read.
     """
-    from quiver.cli.align import align_by_key, align_by_position
+    check_endpoint(metrics)
+    if source is None:
+        _refuse_alone(
+            once=once,
+            begin_anew=begin_anew,
+            messages=messages,
+            columns=columns,
+            carry=carry,
+            dead_letters=dead_letters,
+        )
+        bundles = _Wanted(pairs, batch_rows, by, nulls)
+        _ingest_files(output, folder, bundles, strict=strict, metrics=metrics)
+        return
     from quiver.cli.columns import parser_of
+    from quiver.cli.feeding import feed
+
+    if by is not None or nulls or batch_rows != _BATCH_ROWS:
+        raise InputError(
+            "--by, --null and --batch-rows are for files that are read once",
+            hint="options of a source stand behind it: files:DIR?nulls=NA&batch_rows=1000",
+        )
+    feed(
+        output,
+        folder,
+        source=source,
+        slots=pairs,
+        parser=parser_of(messages, columns, carry, dead_letters=dead_letters),
+        dead_letters=dead_letters,
+        once=once,
+        idle=idle,
+        begin_anew=begin_anew,
+        strict=strict,
+        metrics=metrics,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is read of which files, and how it becomes bundles."""
+
+    pairs: tuple[str, ...]
+    batch_rows: int
+    by: str | None
+    nulls: tuple[str, ...]
+
+
+def _ingest_files(
+    output: Output, folder: str, wanted: _Wanted, *, strict: bool, metrics: str | None
+) -> None:
+    from quiver.cli.align import align_by_key, align_by_position
     from quiver.cli.sources import open_source
 
-    check_endpoint(metrics)
-    if source is not None:
-        from quiver.cli.feeding import feed
-
-        if by is not None or nulls or batch_rows != _BATCH_ROWS:
-            raise InputError(
-                "--by, --null and --batch-rows are for files that are read once",
-                hint="options of a source stand behind it: files:DIR?nulls=NA&batch_rows=1000",
-            )
-        feed(
-            output,
-            folder,
-            source=source,
-            slots=pairs,
-            parser=parser_of(messages, columns, carry, dead_letters=dead_letters),
-            dead_letters=dead_letters,
-            once=once,
-            idle=idle,
-            begin_anew=begin_anew,
-            strict=strict,
-            metrics=metrics,
-        )
-        return
-    _refuse_alone(once=once, begin_anew=begin_anew, messages=messages)
-    sources = [open_source(slot, path, nulls) for slot, path in _parse(pairs).items()]
-    bundles = align_by_position(sources, batch_rows)
-    if by is not None:
-        bundles = align_by_key(sources, by)
+    files = _parse(wanted.pairs).items()
+    sources = [open_source(slot, path, wanted.nulls) for slot, path in files]
+    bundles = align_by_position(sources, wanted.batch_rows)
+    if wanted.by is not None:
+        bundles = align_by_key(sources, wanted.by)
     # The first bundle is made before the store is: a file that cannot be read leaves no store.
     first = next(bundles, None)
     store, created = _open(output, folder, sources, strict=strict)

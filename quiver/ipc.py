@@ -66,6 +66,8 @@ _END_BYTES = len(_END)
 _FILE_BYTES = 1 << 16
 _CHUNK_BYTES = 1024
 """Room for what is around the bodies of a file, and of each chunk in it."""
+_WASTE = 8
+"""A file that leaves this part of its room empty is copied out of it: segments hold many."""
 
 
 def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
@@ -124,7 +126,14 @@ def _encode_within(
         sink = pa.BufferOutputStream()  # It did not: many columns, deeply nested.
         _write_file(sink, schema, batches, options=options)
         return sink.getvalue()
-    return room.slice(0, sink.tell())
+    used = sink.tell()
+    written = room.slice(0, used)
+    if (guess - used) * _WASTE < guess:
+        return written
+    kept = pa.allocate_buffer(used)  # A view would keep all of the room.
+    end: Any = pa.FixedSizeBufferWriter(kept)
+    end.write(written)
+    return kept
 
 
 def _write_file(

@@ -16,8 +16,11 @@ from quiver.slots import SlotTable
 
 __all__ = ["AHEAD_BYTES", "Preparation"]
 
-AHEAD_BYTES = 1 << 20
-"""Bytes of payloads that are worth a look; what came since the last one is left to the end."""
+AHEAD_BYTES = 4 << 20
+"""Bytes of payloads that are worth a look; what came since the last one is left to the end.
+
+A look costs about as much as the work on a megabyte, however little came.
+"""
 
 
 class Preparation:

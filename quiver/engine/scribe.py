@@ -10,6 +10,8 @@ import contextlib
 import weakref
 from collections.abc import Callable
 
+import pyarrow as pa
+
 from quiver.engine.ahead import AHEAD_BYTES, Preparation
 from quiver.engine.core import Core
 from quiver.engine.sealed import try_write_sealed
@@ -39,6 +41,15 @@ def look_ahead(core: Core) -> None:
         bundles = [b for b in opened.bundles[done:] if isinstance(b, EncodedBundle)]
     with contextlib.suppress(QuiverError, MemoryError, *ARROW_FAULTS):
         ahead.add(bundles, done, slots)
+    _let_go_of_memory()
+
+
+def _let_go_of_memory() -> None:
+    """Give back what Arrow's allocator keeps for this thread, which needs little of it next.
+
+    What is kept of one look and not fit for the next would come to as much as a segment.
+    """
+    pa.default_memory_pool().release_unused()
 
 
 class _LookAhead:
@@ -102,6 +113,7 @@ class Scribe:
         """Write it, unless somebody else did or is at it."""
         with self._core.events.telling(), self._core.lock:
             try_write_sealed(self._core)
+        _let_go_of_memory()
 
     def refuse(self, error: ClosedError) -> None:
         """Leave it to whoever closes the store."""

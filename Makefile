@@ -24,7 +24,7 @@ BENCH_READY := $(VENV)/.ready-bench
 BENCH_LOCK_INPUT := --group bench --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-acks bench-spark bench-cores bench-peers top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,12 @@ bench-peers: $(BENCH_READY) ## Quiver beside SQLite, LMDB, RocksDB, Redis, ...; 
 	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || apt-get install -y -q redis-server
 	@command -v redis-server >/dev/null || echo "Redis is left out: apt-get install redis-server" >&2
 	$(BIN)/python -m bench.peers
+
+bench-pipeline: $(READY) ## a job with a store in the middle, and without; writes bench/PIPELINE.md; two minutes
+	$(BIN)/python -m bench.pipeline
+
+bench-growth: $(BENCH_READY) ## backlog, subscribers and memory: what grows; writes bench/GROWTH.md; four minutes
+	$(BIN)/python -m bench.growth
 
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top

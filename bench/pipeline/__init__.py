@@ -1,0 +1,1 @@
+"""What a store in the middle of a job costs that job."""

@@ -279,3 +279,11 @@ def test_a_file_that_needs_more_room_than_was_guessed_is_the_same(monkeypatch) -
     grown = encode_file(batch.schema, batches)
     assert grown.equals(guessed)
     assert pa.ipc.open_file(grown).read_all().num_rows == 5
+
+
+def test_a_file_keeps_no_more_memory_than_its_bytes() -> None:
+    batch = pa.record_batch({"n": pa.array(range(100_000), pa.int64())})
+    before = pa.total_allocated_bytes()
+    data = encode_file(batch.schema, [batch], body_bytes=64 << 20)
+    assert pa.total_allocated_bytes() - before < 2 * data.size < 4 << 20
+    assert ArrowFile(data).chunk(0).equals(batch)

@@ -10,10 +10,15 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from quiver.disk.local import LocalDisk, LocalFile
 
 LOST = "lost without an outcome"
+# No test asserts a time, and a machine that does other things too is slow now and then.
+settings.register_profile("quiver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("quiver")
+
 OPENED = pytest.StashKey[list[Any]]()
 
 

@@ -23,7 +23,7 @@
 """
 
 from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
-from quiver.disk.copying import copy_bytes
+from quiver.disk.copying import copy_bytes, write_parts
 from quiver.disk.everything import sync_everything
 from quiver.disk.foreign import foreign_path, read_foreign
 from quiver.disk.held import HeldDisk
@@ -73,4 +73,5 @@ __all__ = [
     "save_bytes",
     "sync_everything",
     "write_new",
+    "write_parts",
 ]

@@ -1,11 +1,13 @@
-"""Copy bytes from one open file to another, inside the system where it can."""
+"""Bytes into files with as few copies as the system allows: of other files, of several pieces."""
 
 from __future__ import annotations
 
-from quiver.disk.local import LocalFile
-from quiver.disk.vfs import File
+from collections.abc import Sequence
 
-__all__ = ["copy_bytes"]
+from quiver.disk.local import LocalFile
+from quiver.disk.vfs import Bytes, File
+
+__all__ = ["copy_bytes", "write_parts"]
 
 _PIECE = 4 << 20
 
@@ -25,3 +27,15 @@ def copy_bytes(source: File, target: File, *, offset: int, length: int, at: int)
             break
         target.write(at + done, data)
         done += len(data)
+
+
+def write_parts(file: File, offset: int, parts: Sequence[Bytes]) -> int:
+    """Write pieces of bytes, a thousand at most, one after the other; give how many bytes it was.
+
+    All of them are written at ``offset`` as by one write, or this raises with any prefix written.
+    """
+    if type(file) is LocalFile:
+        return file.write_parts(offset, parts)
+    data = b"".join(parts)
+    file.write(offset, data)
+    return len(data)

@@ -11,6 +11,7 @@ import errno
 import mmap
 import os
 import stat as modes
+from collections.abc import Sequence
 
 from quiver.disk.calls import punch_hole, write_back
 from quiver.disk.lock import FolderLock
@@ -87,6 +88,17 @@ class LocalFile:
                 rest = rest[written:]
         except OSError as error:
             raise refused(error, "write", self._place) from error
+
+    def write_parts(self, offset: int, parts: Sequence[Bytes]) -> int:
+        """Write bytes one after the other as ``write`` does, without a copy; give how many."""
+        try:
+            written = os.pwritev(self._descriptor, parts, offset)
+        except OSError as error:
+            raise refused(error, "write", self._place) from error
+        byte_count = sum(map(len, parts))
+        if written < byte_count:
+            self.write(offset + written, memoryview(b"".join(parts))[written:])
+        return byte_count
 
     def fetch(self, offset: int, length: int) -> None:
         """Ask the system to begin to read a range; whether it does is its own affair."""

@@ -54,6 +54,7 @@ __all__ = [
     "encode_header",
     "encode_sidecar",
     "encoded_bytes",
+    "entry_parts",
     "frame_at",
     "frame_with_damaged_length",
 ]
@@ -151,30 +152,30 @@ def encoded_bytes(bundle: EncodedBundle) -> int:
 
 def encode_bundle(bundle: EncodedBundle) -> bytes:
     """Write a bundle as one entry; its payloads must be in ascending order of slot id."""
-    bitmap = 0
+    return b"".join(entry_parts(bundle))
+
+
+def entry_parts(bundle: EncodedBundle) -> list[bytes | memoryview]:
+    """Give the same as parts, which are to be written one after the other: payloads as they are."""
+    bitmap = body_bytes = 0
     parts: list[bytes | memoryview] = [b"", b""]
     entry_type = BUNDLE
     if bundle.note is not None:
         entry_type = NOTED
         parts += (NOTE_LENGTH.pack(len(bundle.note)), bundle.note)
-    for payload in bundle.payloads:
-        bitmap |= 1 << payload.slot_id
-        parts.append(
-            BLOCK.pack(
-                payload.payload_type_id,
-                payload.fingerprint,
-                payload.row_count,
-                len(payload.data),
-            )
-        )
-        parts.append(payload.data)
-    parts[0] = LENGTH.pack(encoded_bytes(bundle) - ENTRY_OVERHEAD)
+        body_bytes += NOTE_LENGTH.size + len(bundle.note)
+    for slot_id, payload_type_id, fingerprint, row_count, data in bundle.payloads:
+        size = len(data)
+        bitmap |= 1 << slot_id
+        parts += (BLOCK.pack(payload_type_id, fingerprint, row_count, size), data)
+        body_bytes += BLOCK.size + size
+    parts[0] = LENGTH.pack(HEAD.size + body_bytes)
     parts[1] = HEAD.pack(entry_type, bundle.ingestion_ns, bundle.wal_seq, bitmap)
     checksum = 0
     for part in parts[1:]:
         checksum = crc32c(part, checksum)
     parts.append(CRC.pack(checksum))
-    return b"".join(parts)
+    return parts
 
 
 def encode_checkpoint(wal_seq: int, truncated: Place) -> bytes:

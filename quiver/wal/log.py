@@ -31,9 +31,9 @@ from quiver.payload import EncodedBundle
 from quiver.wal.format import (
     HEADER_BYTES,
     Place,
-    encode_bundle,
     encode_checkpoint,
     encode_header,
+    entry_parts,
 )
 from quiver.wal.truncate import write_sidecar
 from quiver.wal.writer import Writer
@@ -170,17 +170,18 @@ class Log:
         Raises CapacityError, before anything is written, if a cap of the config would break: the
         log would hold more than ``max_size`` bytes still needed, or more than ``max_chunks`` files.
         """
-        entry = encode_bundle(bundle)
+        entry = entry_parts(bundle)
+        byte_count = sum(map(len, entry))
         self._writer.check()
-        if self.live_bytes + len(entry) > self._config.max_size:
+        if self.live_bytes + byte_count > self._config.max_size:
             raise CapacityError(
                 f"the write-ahead log holds {self.live_bytes:,} bytes that are not in segments yet",
                 hint="wal.max_size is reached: finalize, or raise it",
             )
         used = self._writer.end - self._first + HEADER_BYTES
-        if used + len(entry) > self._config.rotate_size and used > HEADER_BYTES:
+        if used + byte_count > self._config.rotate_size and used > HEADER_BYTES:
             self._make_room()
-        place = self._writer.append(entry)
+        place = self._writer.append(*entry)
         self._last_seq = bundle.wal_seq
         if place.offset - (self._ends[-1] if self._ends else self._reclaimed) >= self._hole_bytes:
             self._ends.append(place.offset)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 
-from quiver.disk import File, copy_bytes
+from quiver.disk import Bytes, File, copy_bytes, write_parts
 from quiver.errors import PoisonedError, QuiverError
 from quiver.wal.format import Place
 
@@ -31,14 +31,14 @@ class Writer:
         self._holes_begun = 0
         self._closed = False
 
-    def append(self, entry: bytes) -> Place:
-        """Write one entry and give the place behind it; not durable before ``sync``.
+    def append(self, *entry: Bytes) -> Place:
+        """Write the parts of an entry and give the place behind it; not durable before ``sync``.
 
         If the disk refuses, what was written of it is cut off again and nothing has changed.
         """
         self.check()
         try:
-            self._file.write(self.end, entry)
+            byte_count = write_parts(self._file, self.end, entry)
         except QuiverError as error:
             try:
                 self._file.truncate(self.end)
@@ -46,7 +46,7 @@ class Writer:
                 self.fault = worse
                 raise self._poisoned() from error
             raise
-        self.end += len(entry)
+        self.end += byte_count
         return Place(self.generation, self.end)
 
     def sync(self, offset: int | None = None) -> None:

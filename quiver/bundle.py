@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import blake3
 import pyarrow as pa
@@ -12,10 +12,20 @@ import pyarrow as pa
 from quiver.config import LimitsConfig
 from quiver.errors import InputError
 from quiver.ipc import ARROW_FAULTS, check_schema
-from quiver.schemas import same_schema, sort_metadata, strip_metadata
+from quiver.schemas import has_plain_types, same_schema, sort_metadata, strip_metadata
 from quiver.slots import SlotTable
 
-__all__ = ["RecordBundle", "as_record_batch", "fingerprint", "resolve_bundle", "without_metadata"]
+__all__ = [
+    "KnownSchema",
+    "KnownSchemas",
+    "RecordBundle",
+    "as_record_batch",
+    "fingerprint",
+    "resolve_bundle",
+    "without_metadata",
+]
+
+_KNOWN_MAX: Final = 4
 
 
 class RecordBundle(Mapping[str, pa.RecordBatch]):
@@ -29,7 +39,7 @@ class RecordBundle(Mapping[str, pa.RecordBatch]):
 
     def __init__(self, batches: Mapping[str, Any]) -> None:
         """Convert each value to one RecordBatch, without a copy where it is one already."""
-        if not isinstance(batches, Mapping):
+        if not isinstance(batches, (dict, Mapping)):  # To ask for a dict takes no time.
             raise InputError(
                 f"a bundle is a mapping of slot names to Arrow data, not {type(batches).__name__}",
                 hint='append({"slot name": record_batch})',
@@ -100,35 +110,74 @@ def _join(table: pa.Table, name: str) -> pa.RecordBatch:
     )
 
 
+class KnownSchema(NamedTuple):
+    """A schema that was found to be within the limits, and what follows from it."""
+
+    schema: pa.Schema
+    stored: pa.Schema
+    """As the store keeps it: the same object, or another one without metadata."""
+    fingerprint: bytes
+    """Of ``stored``."""
+
+
+class KnownSchemas:
+    """The limits that bundles are held to, and what is known of the schemas that came last.
+
+    Only schemas of plain types are kept: of others pyarrow's ``equals`` is not exact. Safe to use
+    from several threads.
+    """
+
+    def __init__(self, limits: LimitsConfig, *, keep_metadata: bool = True) -> None:
+        """Know none; without ``keep_metadata`` what is stored has none."""
+        self.limits = limits
+        self._keep_metadata = keep_metadata
+        self._last: dict[str, tuple[KnownSchema, ...]] = {}
+
+    def look_at(self, name: str, schema: pa.Schema) -> KnownSchema:
+        """Hold a schema that came in the slot of this name to the limits; raises InputError."""
+        last = self._last.get(name, ())
+        for known in last:
+            if known.schema.equals(schema, check_metadata=True):
+                return known
+        check_schema(schema, self.limits)
+        stored = schema if self._keep_metadata else strip_metadata(schema)
+        known = KnownSchema(schema, stored, fingerprint(stored))
+        if has_plain_types(schema):
+            self._last[name] = (known, *last[: _KNOWN_MAX - 1])
+        return known
+
+
 def resolve_bundle(
-    bundle: Mapping[str, Any], slots: SlotTable, limits: LimitsConfig
-) -> dict[int, pa.RecordBatch]:
+    bundle: Mapping[str, Any], slots: SlotTable, schemas: KnownSchemas
+) -> dict[int, tuple[pa.RecordBatch, bytes]]:
     """Check a bundle against a slot table and the limits; give its batches by slot id, ascending.
 
-    Raises InputError that names the slot: unknown, not Arrow, too wide, too deep, too many rows,
-    or with values that break Arrow's own rules (they would be unreadable later).
+    Each as it is to be stored, with the fingerprint of its schema. Raises InputError that names the
+    slot: unknown, not Arrow, too wide, too deep, too many rows, or with values that break Arrow's
+    own rules (they would be unreadable later).
     """
     ready = bundle if isinstance(bundle, RecordBundle) else RecordBundle(bundle)
     if not ready:
         raise InputError("the bundle is empty: no slot is present", hint="skip it, or fill a slot")
-    batches: dict[int, pa.RecordBatch] = {}
-    for name, batch in ready.items():
+    batches: dict[int, tuple[pa.RecordBatch, bytes]] = {}
+    for name, batch in ready._batches.items():  # noqa: SLF001
         if not isinstance(name, str):
             raise InputError(f"{name!r} is no slot name", hint="the keys of a bundle are names")
         slot = slots[name]
         try:
-            check_schema(batch.schema, limits)
+            known = schemas.look_at(name, batch.schema)
             batch.validate(full=True)
         except InputError as error:
             raise InputError(f"slot {name!r}: {error.message}", hint=error.hint) from error
         except ARROW_FAULTS as error:
             raise InputError(f"slot {name!r}: invalid Arrow data: {error}") from error
-        if batch.num_rows > limits.rows:
+        if batch.num_rows > schemas.limits.rows:
             raise InputError(
-                f"slot {name!r}: {batch.num_rows:,} rows are more than {limits.rows:,}",
+                f"slot {name!r}: {batch.num_rows:,} rows are more than {schemas.limits.rows:,}",
                 hint="append it in several bundles, or raise limits.rows",
             )
-        batches[slot.slot_id] = batch
+        stored = batch if known.stored is known.schema else without_metadata(batch)
+        batches[slot.slot_id] = stored, known.fingerprint
     return dict(sorted(batches.items()))
 
 

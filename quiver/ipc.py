@@ -19,6 +19,7 @@ from quiver.ipc_messages import stream_decoded_bytes
 
 __all__ = [
     "ARROW_FAULTS",
+    "StreamRoom",
     "as_buffer",
     "check_batch",
     "check_decoded",
@@ -79,6 +80,36 @@ def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
     except MemoryError as error:
         raise out_of_memory() from error
     return sink.getvalue()
+
+
+class StreamRoom:
+    """Memory in which such streams are written, one behind the other. For one thread at a time."""
+
+    __slots__ = ("_sink", "_used", "_view")
+
+    def __init__(self, memory: memoryview) -> None:
+        """Start at the beginning of it; pyarrow ends the process over memory that is read-only."""
+        if memory.readonly:
+            raise ValueError("streams are to be written into memory that cannot be written")
+        self._view = memory
+        self._sink: Any = pa.FixedSizeBufferWriter(pa.py_buffer(memory))
+        self._used = 0
+
+    def encode_stream(self, batch: pa.RecordBatch) -> memoryview | None:
+        """Write one batch, and give a view of its stream; None if there is no room.
+
+        After that, and after an error, it is of no use any more: its sink is in the middle of it.
+        """
+        try:
+            writer = pa.RecordBatchStreamWriter(self._sink, batch.schema, options=_OPTIONS)
+            writer.write_batch(batch)
+            writer.close()
+        except MemoryError as error:
+            raise out_of_memory() from error
+        except OSError:
+            return None
+        start, self._used = self._used, self._sink.tell()
+        return self._view[start : self._used]
 
 
 def encode_file(

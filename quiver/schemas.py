@@ -15,6 +15,7 @@ __all__ = [
     "change_children",
     "child_fields",
     "equal_is_same",
+    "has_plain_types",
     "is_extension",
     "same_schema",
     "same_type",
@@ -121,6 +122,32 @@ _EXACT: Final = (
 def equal_is_same(kind: Kind) -> bool:
     """Whether equal values of a type are known to have equal bits, and each equals itself."""
     return any(is_exact(kind) for is_exact in _EXACT)
+
+
+_PLAIN: Final = (
+    *_EXACT,
+    kinds.is_floating,
+    kinds.is_decimal,
+    kinds.is_boolean,
+    kinds.is_null,
+    kinds.is_string_view,
+    kinds.is_binary_view,
+)
+
+
+def has_plain_types(schema: pa.Schema) -> bool:
+    """Whether no type in a schema has children, but for dictionaries of values that have none.
+
+    Of such schemas ``equals`` says all there is: names, types, order, nullability, metadata.
+    """
+    return all(
+        _is_plain(kind.value_type if isinstance(kind, pa.DictionaryType) else kind)
+        for kind in schema.types
+    )
+
+
+def _is_plain(kind: Kind) -> bool:
+    return not isinstance(kind, pa.BaseExtensionType) and any(is_of(kind) for is_of in _PLAIN)
 
 
 def is_extension(field: Field) -> bool:

@@ -25,6 +25,7 @@ from quiver.engine.ahead import Preparation
 from quiver.engine.announcer import Announcer
 from quiver.engine.budget import Budget
 from quiver.engine.desk import Outlet
+from quiver.engine.encoding import Encoder
 from quiver.engine.listeners import Listeners
 from quiver.engine.numbers import core_folder, core_numbers
 from quiver.engine.progress import CoreProgress
@@ -146,6 +147,7 @@ class Core:
     """How often ``changed`` was told of something."""
     listeners: Listeners = field(default_factory=Listeners)
     readers: Readers = field(init=False)
+    encoder: Encoder = field(init=False)
     damaged_segments: set[int] = field(default_factory=set)
     missing_segments: set[int] = field(default_factory=set)
     unread_counts: dict[int, int] = field(default_factory=dict)
@@ -199,6 +201,7 @@ class Core:
         self.events = Events(self.lock, store=self.disk.locate(""), core=self.number)
         self.changed = threading.Condition(self.lock)
         self.readers = Readers(self.disk, self.config.limits)
+        self.encoder = Encoder(self.manifest.slots, self.config)
         self.written = threading.Condition(self.lock)
 
     def announce(self) -> None:
@@ -267,21 +270,30 @@ class Core:
         finally:
             _acquire(self.lock)
 
-    @contextmanager
-    def whole(self) -> Iterator[None]:
+    def whole(self) -> _Whole:
         """Stop the store if what is inside is broken off by anything but a QuiverError.
 
         A signal or a lack of memory may strike between an act and its bookkeeping, and only a
         recovery can tell how far it came. What the disk refuses, whoever asked for it undoes.
         """
-        try:
-            yield
-        except QuiverError:
-            raise
-        except BaseException as error:
-            self.break_off(error)
-            raise
+        return _Whole(self)
 
     def break_off(self, error: BaseException) -> None:
         """Stop the store: an act was broken off, and only a recovery tells how far it came."""
         self.fault = self.fault or error
+
+
+class _Whole:
+    """What ``Core.whole`` gives. Each append enters one, so it is no generator."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is not None and not isinstance(error, QuiverError):
+            self._core.break_off(error)

@@ -11,10 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from quiver.bundle import fingerprint, resolve_bundle, without_metadata
-from quiver.config import Config
 from quiver.engine.core import Core
 from quiver.engine.dropping import drop_open
 from quiver.engine.fold import try_fold
@@ -22,12 +18,10 @@ from quiver.engine.progress import Progress
 from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
 from quiver.errors import CapacityError, InputError
-from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
-from quiver.slots import SlotTable
 from quiver.wal import Place, encoded_bytes
 
-__all__ = ["Taken", "encode", "encode_bundle", "take"]
+__all__ = ["Taken", "encode", "take"]
 
 _OPEN_BYTES_FACTOR = 2
 """How many times the target of a segment may be in memory while writing one fails."""
@@ -54,40 +48,7 @@ def encode(
             f"progress is {type(progress).__name__}", hint="store.follow(source).at(states) is one"
         )
     note = None if progress is None else progress.note
-    return encode_bundle(core.manifest.slots, core.config, bundle, note=note)
-
-
-def encode_bundle(
-    slots: SlotTable, config: Config, bundle: Mapping[str, Any], *, note: bytes | None = None
-) -> tuple[Payload, ...]:
-    """Do the same for a store that is not open."""
-    payloads = []
-    for slot_id, batch in _resolve(slots, config, bundle).items():
-        payloads.append(
-            Payload(
-                slot_id=slot_id,
-                payload_type_id=slots[slot_id].payload_type_id,
-                fingerprint=fingerprint(batch.schema),
-                row_count=batch.num_rows,
-                data=memoryview(encode_stream(batch)),
-            )
-        )
-    entry_bytes = encoded_bytes(EncodedBundle(0, 0, tuple(payloads), note))
-    if entry_bytes > config.limits.entry_bytes:
-        raise InputError(
-            f"the bundle takes {entry_bytes:,} bytes, the limit is {config.limits.entry_bytes:,}",
-            hint="append it in several bundles, or raise limits.entry_bytes",
-        )
-    return tuple(payloads)
-
-
-def _resolve(
-    slots: SlotTable, config: Config, bundle: Mapping[str, Any]
-) -> dict[int, pa.RecordBatch]:
-    batches = resolve_bundle(bundle, slots, config.limits)
-    if config.segment.schema_metadata == "keep":
-        return batches
-    return {slot_id: without_metadata(batch) for slot_id, batch in batches.items()}
+    return core.encoder.encode(bundle, note=note)
 
 
 def take(core: Core, payloads: tuple[Payload, ...], progress: Progress | None = None) -> Taken:
@@ -114,7 +75,7 @@ def take(core: Core, payloads: tuple[Payload, ...], progress: Progress | None = 
             bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
             if _append(core, bundle):
                 taken = _join(core, bundle)
-                return taken._replace(has_sealed=taken.has_sealed or was_full)
+                return taken._replace(has_sealed=True) if was_full else taken
         _shorten_log(core)
 
 

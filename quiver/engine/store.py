@@ -97,7 +97,7 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
         payloads = ingest.encode(core, bundle, progress)
         try:
             with core.lock:
-                self.check_usable()
+                self.check_state()
                 taken = take_in_time(
                     core, payloads, limit_ns, tick=self._tick_in_vain, progress=progress
                 )

@@ -14,7 +14,7 @@ from typing import Any, Final
 from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, remove
-from quiver.engine.ingest import encode_bundle
+from quiver.engine.encoding import Encoder
 from quiver.engine.numbers import STAGING, core_bytes, core_numbers, staged_bytes
 from quiver.errors import CapacityError, MissingError, QuiverError
 from quiver.manifest import StoreManifest
@@ -65,6 +65,7 @@ class Stage:
         self._manifest = StoreManifest.read(disk)
         self._disk, self._job, self._task = disk, job, task
         self._config, self._clock = config, clock
+        self._encoder = Encoder(self._manifest.slots, config)
         self._open = OpenSegment(config.segment)
         self._files: list[str] = []
         self._bundle_count = self._row_count = self._file_bytes = 0
@@ -75,7 +76,7 @@ class Stage:
         Raises InputError for a bundle that the store cannot take, and CapacityError if there is no
         room. What was staged before stays until ``discard``.
         """
-        payloads = encode_bundle(self._manifest.slots, self._config, bundle)
+        payloads = self._encoder.encode(bundle)
         now = self._clock.monotonic_ns()
         self._open.add(EncodedBundle(self._open.bundle_count, 0, payloads), now)
         self._bundle_count += 1

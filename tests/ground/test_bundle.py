@@ -7,7 +7,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from quiver.bundle import RecordBundle, as_record_batch, fingerprint, resolve_bundle
+from quiver.bundle import (
+    KnownSchemas,
+    RecordBundle,
+    as_record_batch,
+    fingerprint,
+    resolve_bundle,
+)
 from quiver.config import LimitsConfig
 from quiver.errors import InputError
 from quiver.slots import SlotTable
@@ -18,7 +24,8 @@ BATCH = pa.record_batch({"n": [1, 2, 3]})
 
 
 def resolve(bundle) -> dict[int, pa.RecordBatch]:
-    return resolve_bundle(bundle, SLOTS, LIMITS)
+    found = resolve_bundle(bundle, SLOTS, KnownSchemas(LIMITS))
+    return {slot_id: batch for slot_id, (batch, _) in found.items()}
 
 
 def test_batches_come_out_by_slot_id_and_uncopied() -> None:

@@ -1,0 +1,74 @@
+"""Memory for payloads, which is used again once nobody holds a view of what was in it.
+
+Memory that is new to the process costs several times as much as a write into it; a store that takes
+bundles without a pause has all it needs after two segments::
+
+    slab   [ payload | payload | payload | ......... ]   one thread at a time fills it
+               ^         ^ views, held by open segments and by whoever reads them
+
+A view keeps its slab. When the last one goes, so does what they are views of, and with that comes
+the slab back here.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+
+from quiver.ipc import StreamRoom, out_of_memory
+
+__all__ = ["SLAB_BYTES", "Arena"]
+
+SLAB_BYTES: Final = 4 << 20
+_FIRST_BYTES: Final = 256 << 10
+"""A store that takes little needs no more; each slab is twice as large as the one before it."""
+_ALIGNMENT: Final = 64
+"""As Arrow wants its buffers."""
+
+
+class Arena:
+    """All slabs of one store, of which no more than ``kept_bytes`` wait to be used again.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, kept_bytes: int) -> None:
+        self._begun: deque[StreamRoom] = deque()
+        self._free: deque[Any] = deque(maxlen=max(kept_bytes // SLAB_BYTES, 1))
+        """What is more goes: a full deque lets its oldest go."""
+        self._next_bytes = _FIRST_BYTES
+
+    def begun(self) -> StreamRoom:
+        """Take a slab that has room, or a new one; ``give_back`` lets others have it."""
+        try:
+            return self._begun.pop()
+        except IndexError:
+            return self.new()
+
+    def new(self) -> StreamRoom:
+        """Take a slab that nobody has written to since it came back."""
+        try:
+            memory = self._free.pop()
+        except IndexError:
+            memory = _memory(self._next_bytes + _ALIGNMENT)
+            self._next_bytes = min(2 * self._next_bytes, SLAB_BYTES)
+        skipped = -memory.ctypes.data % _ALIGNMENT
+        # All views are of this object: when it goes, nobody has one any more.
+        held = memory[skipped:]
+        if len(memory) > SLAB_BYTES:
+            weakref.finalize(held, self._free.append, memory).atexit = False
+        return StreamRoom(memoryview(held))
+
+    def give_back(self, slab: StreamRoom) -> None:
+        """Let others fill the rest of a slab."""
+        self._begun.append(slab)
+
+
+def _memory(byte_count: int) -> Any:  # noqa: ANN401
+    try:
+        return np.empty(byte_count, np.uint8)
+    except MemoryError as error:
+        raise out_of_memory() from error

@@ -1,0 +1,85 @@
+"""Bundles to payloads: checked, then written as Arrow streams into memory that is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from quiver.bundle import KnownSchemas, resolve_bundle
+from quiver.config import Config
+from quiver.engine.arena import Arena
+from quiver.errors import InputError
+from quiver.ipc import encode_stream
+from quiver.payload import EncodedBundle, Payload
+from quiver.slots import SlotTable
+from quiver.wal import encoded_bytes
+
+__all__ = ["Encoder"]
+
+_LARGE_BYTES: Final = 1 << 20
+"""Payloads of that size get memory of their own: slabs are for many in one."""
+
+
+class Encoder:
+    """What turns the bundles of one store into bytes. Safe to use from several threads."""
+
+    def __init__(self, slots: SlotTable, config: Config) -> None:
+        """Know no schema and have no memory yet."""
+        self._slots = slots
+        self._kinds = {slot.slot_id: slot.payload_type_id for slot in slots}
+        self._entry_bytes_max = config.limits.entry_bytes
+        keep_metadata = config.segment.schema_metadata == "keep"
+        self._schemas = KnownSchemas(config.limits, keep_metadata=keep_metadata)
+        self._arena = Arena(config.segment.target_size)
+        self._large: set[int] = set()
+        """Slots whose last payload was large."""
+
+    def encode(
+        self, bundle: Mapping[str, Any], *, note: bytes | None = None
+    ) -> tuple[Payload, ...]:
+        """Check a bundle and turn its batches into bytes, which share nothing with the caller's.
+
+        Raises InputError that says what is wrong with it, or if an entry has no room for it and the
+        ``note``.
+        """
+        payloads = self.encode_batches(resolve_bundle(bundle, self._slots, self._schemas))
+        entry_bytes = encoded_bytes(EncodedBundle(0, 0, payloads, note))
+        if entry_bytes > self._entry_bytes_max:
+            raise InputError(
+                f"the bundle takes {entry_bytes:,} bytes, the limit is {self._entry_bytes_max:,}",
+                hint="append it in several bundles, or raise limits.entry_bytes",
+            )
+        return payloads
+
+    def encode_batches(
+        self, batches: Mapping[int, tuple[pa.RecordBatch, bytes]]
+    ) -> tuple[Payload, ...]:
+        """Turn checked batches, with the fingerprints of their schemas, into bytes."""
+        kinds, large = self._kinds, self._large
+        slab = self._arena.begun()
+        payloads = []
+        for slot_id, (batch, fingerprint) in batches.items():
+            data = None
+            if slot_id not in large:
+                data = slab.encode_stream(batch)
+                if data is None:  # A slab without room for it is not given back.
+                    slab = self._arena.new()
+                    data = slab.encode_stream(batch)
+                    if data is None:
+                        slab = self._arena.new()
+            if data is None:
+                data = self._encode_large(slot_id, batch)
+            payloads.append(Payload(slot_id, kinds[slot_id], fingerprint, batch.num_rows, data))
+        self._arena.give_back(slab)
+        return tuple(payloads)
+
+    def _encode_large(self, slot_id: int, batch: pa.RecordBatch) -> memoryview:
+        """Encode into memory of its own, and note whether that slot's next one is to go there."""
+        data = memoryview(encode_stream(batch))
+        if len(data) < _LARGE_BYTES:
+            self._large.discard(slot_id)
+        else:
+            self._large.add(slot_id)
+        return data

@@ -24,7 +24,7 @@ BENCH_READY := $(VENV)/.ready-bench
 BENCH_LOCK_INPUT := --group bench --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten mi
 
 bench-segment: $(READY) ## segments against plain files; writes bench/SEGMENT.md; ten minutes
 	$(BIN)/python -m bench.segment
+
+bench-ingest: $(READY) ## appends against raw writes; writes bench/INGEST.md; ten minutes
+	$(BIN)/python -m bench.ingest
 
 bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md; two minutes
 	$(BIN)/python -m bench.acks

@@ -1,0 +1,232 @@
+"""The parts of this bench: each adds its rows."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from bench.ingest import ours, raw
+from bench.ingest.frame import framed
+from bench.ingest.ours import INTERVAL, Bundles, Whole
+from bench.kit import Bench, quantile, warm
+from bench.wal.raw import append_each_synced, append_grouped
+from quiver.config import Config
+from quiver.engine.arena import SLAB_BYTES
+
+__all__ = ["each", "encoding", "log", "path"]
+
+_Found = TypeVar("_Found")
+_LOG_BYTES: Final = 256_000_000
+_WHOLE_BYTES: Final = 512 << 20
+_BUNDLE_BYTES_MAX: Final = 1 << 20
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(use_threads=False)
+
+
+def _fresh(bench: Bench, act: Callable[[Path], _Found]) -> _Found:
+    """Do something in a place of its own, on a page cache that is warm, and clean up behind it."""
+    place = bench.folder / "place"
+    warm(bench.folder)
+    try:
+        return act(place)
+    finally:
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+
+
+def _lot(bench: Bench, rows: int, byte_count: int) -> tuple[Bundles, list[bytes]]:
+    """Give bundles of so many rows whose frames have about so many bytes, and the frames."""
+    each_bytes = statistics.mean(map(len, ours.frames(ours.standard(rows, 16))))
+    bundles = ours.standard(rows, max(int(byte_count * bench.scale / each_bytes), 20))
+    return bundles, ours.frames(bundles)
+
+
+def log(bench: Bench) -> None:
+    """The log alone with 25 ms group commit: no segment is ever due."""
+    for rows, byte_count, wanted in (
+        (1000, _LOG_BYTES, 1.0),
+        (10_000, _LOG_BYTES, 1.0),
+        (100, _LOG_BYTES // 4, 0.45),
+    ):
+        bundles, frames = _lot(bench, rows, byte_count)
+        found = bench.interleave(
+            ours=partial(_fresh, bench, partial(ours.grouped, bundles=bundles)),
+            raw=partial(_fresh, bench, partial(append_grouped, frames=frames, interval=INTERVAL)),
+            two=partial(_fresh, bench, partial(ours.grouped, bundles=bundles, threads=2)),
+        )
+        own = [took for took, _ in found["ours"]]
+        took = statistics.median(own)
+        bench.add(
+            f"log alone, 25 ms group commit, {rows:,} rows: raw write + CRC of ready frames, by it",
+            found["raw"],
+            own,
+            wanted=("at least", wanted),
+            megabytes_per_second=sum(map(len, frames)) / took / 1e6,
+            cpu_microseconds_each=statistics.median(c for _, c in found["ours"])
+            / len(bundles)
+            * 1e6,
+        )
+        two = [took for took, _ in found["two"]]
+        bench.add("the same with two threads that append", found["raw"], two)
+        if rows == 100:
+            bundles_per_second = [len(bundles) / one for one in own]
+            bench.add(
+                "durable bundles of 100 rows per second, by 12,000",
+                bundles_per_second,
+                [12_000.0] * len(own),
+                wanted=("at least", 1.0),
+                bundles_per_second=statistics.median(bundles_per_second),
+            )
+
+
+def each(bench: Bench) -> None:
+    """A sync for each append, each waited for."""
+    bundles, frames = _lot(bench, 1000, _LOG_BYTES // 3)
+    found = bench.interleave(
+        ours=partial(_fresh, bench, partial(ours.each_synced, bundles=bundles)),
+        raw=partial(_fresh, bench, partial(append_each_synced, frames=frames)),
+    )
+    own = [took for took, _ in found["ours"]]
+    bench.add(
+        "a sync for each append: raw write + CRC + sync of ready frames, by it",
+        [sum(took) for took in found["raw"]],
+        [sum(took) for took in own],
+        wanted=("at least", 0.75),
+        megabytes_per_second=sum(map(len, frames)) / statistics.median(map(sum, own)) / 1e6,
+        cpu_microseconds_each=statistics.median(c for _, c in found["ours"]) / len(bundles) * 1e6,
+    )
+    for share, wanted in ((0.5, 1.4), (0.99, None)):
+        bench.add(
+            f"percentile {share * 100:g} of one synced append, by that of raw",
+            [quantile(took, share) for took in own],
+            [quantile(took, share) for took in found["raw"]],
+            wanted=None if wanted is None else ("at most", wanted),
+            milliseconds=statistics.median(quantile(took, share) for took in own) * 1e3,
+        )
+
+
+def path(bench: Bench) -> None:
+    """The whole path: 25 ms group commit, and segments of 32 MiB written meanwhile."""
+    for rows in (1000, 10_000):
+        bundles, frames = _lot(bench, rows, _WHOLE_BYTES)
+        first = _fresh(bench, partial(ours.whole, bundles=bundles))
+        bar = partial(
+            raw.both,
+            frames=frames,
+            interval=INTERVAL,
+            segment_bytes=first.segment_bytes // first.segments,
+            segments=first.segments,
+        )
+        found = bench.interleave(
+            ours=partial(_fresh, bench, partial(ours.whole, bundles=bundles)),
+            raw=partial(_fresh, bench, bar),
+        )
+        runs: list[Whole] = found["ours"]
+        took = [run.seconds for run in runs]
+        bench.add(
+            f"whole path, {rows:,} rows: two raw threads with the same bytes, by it",
+            found["raw"],
+            took,
+            wanted=("at least", 1.0),
+            megabytes_per_second=sum(map(len, frames)) / statistics.median(took) / 1e6,
+            cores_busy=statistics.median(run.cpu_seconds / run.seconds for run in runs),
+            cpu_microseconds_each=statistics.median(run.cpu_seconds for run in runs)
+            / len(bundles)
+            * 1e6,
+        )
+        if rows == 1000:
+            _latencies(bench, runs)
+        _sizes(bench, rows, runs)
+
+
+def _latencies(bench: Bench, runs: list[Whole]) -> None:
+    one = [1e-3] * len(runs)
+    for share, wanted in ((0.5, None), (0.99, 1.0), (0.999, 8.0)):
+        bench.add(
+            f"percentile {share * 100:g} of a call of append while segments are written, by 1 ms",
+            [quantile(run.calls, share) for run in runs],
+            one,
+            wanted=None if wanted is None else ("at most", wanted),
+        )
+    for share, wanted in ((0.5, None), (0.99, 2.0)):
+        bench.add(
+            f"percentile {share * 100:g} from append to durable, by the interval of 25 ms",
+            [quantile(run.acks, share) for run in runs],
+            [INTERVAL] * len(runs),
+            wanted=None if wanted is None else ("at most", wanted),
+        )
+
+
+def _sizes(bench: Bench, rows: int, runs: list[Whole]) -> None:
+    accepted = [float(run.log_bytes) for run in runs]
+    bench.add(
+        f"bytes written by bytes accepted, {rows:,} rows",
+        [float(run.written_bytes) for run in runs],
+        accepted,
+        wanted=("at most", 2.05),
+    )
+    bench.add(
+        f"bytes of segments by bytes of frames, {rows:,} rows",
+        [float(run.segment_bytes) for run in runs],
+        accepted,
+        wanted=("at most", 1.02),
+    )
+
+
+def encoding(bench: Bench) -> None:
+    """An entry, checksum and all, of batches that are checked, against bare calls of pyarrow."""
+    for rows in (100, 1000, 10_000):
+        (bundle,) = ours.standard(rows, 1)
+        count = max(int(2_000_000 / rows * bench.scale), 50)
+        make = framed(Config(), bundle)
+        found = bench.interleave(
+            ours=partial(_typical, make, count),
+            raw=partial(_typical, _Bare(list(bundle.values())), count),
+        )
+        bench.add(
+            f"entry of a bundle of {rows:,} rows with its CRC, by bare pyarrow calls",
+            found["ours"],
+            found["raw"],
+            wanted=("at most", 1.15) if rows == 1000 else None,
+            microseconds=statistics.median(found["ours"]) * 1e6,
+        )
+
+
+def _typical(act: Callable[[], Any], count: int) -> float:
+    """Do something often; the median of its seconds."""
+    took = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        act()
+        took.append(time.perf_counter() - begun)
+    return statistics.median(took)
+
+
+class _Bare:
+    """Batches one behind the other in memory that is there, as bare as pyarrow can.
+
+    From the start of a slab to its end and again, as the store fills its own: what is written
+    again and again in one place stays in the processor's cache, and is no measure.
+    """
+
+    def __init__(self, batches: list[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._arena = memoryview(bytearray(SLAB_BYTES))
+        self._at = 0
+
+    def __call__(self) -> None:
+        if self._at + _BUNDLE_BYTES_MAX > len(self._arena):
+            self._at = 0
+        for batch in self._batches:
+            sink: Any = pa.FixedSizeBufferWriter(pa.py_buffer(self._arena[self._at :]))
+            with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+                writer.write_batch(batch)
+            self._at += sink.tell()

@@ -24,7 +24,7 @@ BENCH_READY := $(VENV)/.ready-bench
 BENCH_LOCK_INPUT := --group bench --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

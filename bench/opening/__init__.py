@@ -1,0 +1,1 @@
+"""Opening after a kill, the scan of a log, and the reading of warm segments."""

@@ -1,0 +1,98 @@
+"""Opening after kill -9 with a full open segment, against reading and checking its log raw."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bench.kit import ROOT, Bench
+from bench.opening.profiles import profile_table
+from bench.wal import raw
+from quiver.disk import LocalDisk
+from quiver.wal import ACTIVE_NAME
+from quiver.wal.format import HEADER_BYTES
+from quiver.wal.truncate import read_sidecar
+
+__all__ = ["killed"]
+
+SECONDS: Final = 0.05
+RATIO: Final = 3.0
+STATES: Final = {
+    "a full open segment behind a finished one": (0.98, 1),
+    "a full open segment that is due at once": (1.02, 0),
+}
+
+
+def python(*arguments: object, check: bool = True) -> list[str]:
+    """Run a module of ours in a process of its own; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=check,
+    )
+    return done.stdout.split()
+
+
+def copied(whole: Path, folder: Path) -> Path:
+    """Copy a store as it was left, holes and all; what is read of it comes from the disk."""
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(["cp", "-a", whole, folder], check=True)
+    os.sync()
+    return folder
+
+
+def _opened(whole: Path, what: str) -> tuple[float, float, int]:
+    copy = copied(whole, whole.with_name("copy"))
+    took, cpu, count = python("bench.opening.opener", copy, what)
+    return float(took), float(cpu), int(count)
+
+
+def _scanned(whole: Path) -> tuple[float, int]:
+    """Read what a recovery has to read of the log, and check it, with nothing around."""
+    copy = copied(whole, whole.with_name("copy"))
+    sidecar, _ = read_sidecar(LocalDisk(copy), "core_0/wal")
+    start = HEADER_BYTES if sidecar is None else sidecar.offset
+    count, took = raw.scan(copy / "core_0/wal" / ACTIVE_NAME, start)
+    return took, count
+
+
+def killed(bench: Bench) -> None:
+    """Kill a writer, open its store, and wait for the first bundle and for the first append."""
+    for name, (share, finished) in STATES.items():
+        whole = bench.folder / "killed"
+        full = share * bench.scale
+        python("bench.opening.writer", whole, 1000, full, finished, check=False)
+        found = bench.interleave(
+            raw=partial(_scanned, whole),
+            bundle=partial(_opened, whole, "bundle"),
+            append=partial(_opened, whole, "append"),
+        )
+        bar, counts = zip(*found["raw"], strict=True)
+        most = max(RATIO, SECONDS / statistics.median(bar))
+        for what in ("bundle", "append"):
+            took, cpu, replayed = zip(*found[what], strict=True)
+            assert set(replayed) == set(counts), (replayed, counts)
+            bench.add(
+                f"{name}: kill -9, opening until the first {what}, by reading its log raw",
+                list(took),
+                list(bar),
+                wanted=("at most", round(most, 2)),
+                milliseconds=statistics.median(took) * 1e3,
+                milliseconds_of_cpu=statistics.median(cpu) * 1e3,
+                milliseconds_raw=statistics.median(bar) * 1e3,
+                bundles=replayed[0],
+            )
+        profile = bench.folder / "profile"
+        copy = copied(whole, whole.with_name("copy"))
+        python("bench.opening.opener", copy, "bundle", profile)
+        bench.notes += profile_table(f"{name}, until the first bundle", profile)
+        shutil.rmtree(whole)
+        shutil.rmtree(copy)

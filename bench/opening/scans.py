@@ -16,16 +16,20 @@ from crc32c import crc32c
 from bench.kit import Bench, clocked
 from bench.opening.profiles import profile_table
 from bench.segment.pages import drop
+from quiver.config import SegmentConfig
 from quiver.disk import LocalDisk
 from quiver.disk.local import LocalFile
 from quiver.payload import EncodedBundle, Payload
+from quiver.segment import OpenSegment
+from quiver.stored_run import StoredRun
 from quiver.wal import ACTIVE_NAME, Replay
 from quiver.wal.format import HEADER_BYTES, encode_bundle, encode_header
-from quiver.wal.reader import Tail, walk
+from quiver.wal.reader import Tail, sweep
 
 __all__ = ["Shape", "cold", "make_log", "scans"]
 
 _DIGEST: Final = bytes(16)
+_CONFIG: Final = SegmentConfig()
 _LIMIT: Final = 1 << 30
 _PIECE: Final = 1 << 20
 _READ: Final = 4 << 20
@@ -88,24 +92,39 @@ def make_log(folder: Path, shape: Shape, byte_count: int) -> int:
 
 
 def _walked(folder: Path, count: int) -> None:
-    """Find each entry and check it, and nothing else."""
+    """Find each entry, check it, and look up its place, slots and sizes."""
     disk = StillDisk(folder)
     file = disk.open(f"wal/{ACTIVE_NAME}")
     found = 0
-    for item in walk(file, HEADER_BYTES, entry_bytes_max=_LIMIT):
-        found += not isinstance(item, Tail)
+    items = sweep(
+        file, HEADER_BYTES, entry_bytes_max=_LIMIT, last_seq=-1, is_active=True, generation=1
+    )
+    for item in items:
+        if not isinstance(item, Tail):
+            found += item.last_seq + 1 - item.first_seq
     file.close()
     disk.close()
     assert found == count
 
 
-def _replayed(folder: Path, count: int, disk_type: type[LocalDisk] = StillDisk) -> None:
-    """Do what a recovery does until it has each bundle's place, slots and sizes."""
+def _replayed(folder: Path, expected: int, disk_type: type[LocalDisk] = StillDisk) -> None:
+    """Do what a recovery does until each bundle is part of the open segment."""
     disk = disk_type(folder)
     replay = Replay(disk, "wal", digest=_DIGEST, entry_bytes_max=_LIMIT, quarantine="quarantine")
-    found = sum(1 for _ in replay)
+    count = 0
+    opened = OpenSegment(_CONFIG)
+    for found in replay.swept():
+        if not isinstance(found, StoredRun):
+            opened.add(found[0], 0, stored=replay.stored)
+            count += 1
+            continue
+        run = found
+        while run.bundle_count:
+            taken = opened.add_run(run, 0)
+            run, count = run.part(taken, run.bundle_count), count + taken
+            opened = OpenSegment(_CONFIG) if opened.is_full else opened
     disk.close()
-    assert found == count
+    assert count == expected
 
 
 def _summed(folder: Path) -> None:
@@ -130,8 +149,8 @@ def scans(bench: Bench) -> None:
             replay=partial(clocked, partial(_replayed, folder, count)),
         )
         for name, what in (
-            ("walk", "each found and checked"),
-            ("replay", "each bundle's place, slots and sizes"),
+            ("walk", "walk and check, places and slots"),
+            ("replay", "replay into the open segment"),
         ):
             wanted = None if shape.ratio is None or name != "walk" else ("at least", shape.ratio)
             bench.add(

@@ -37,7 +37,7 @@ from quiver.disk.quarantine import copy_file, copy_range, save_bytes
 from quiver.disk.replace import TEMPORARY, NewFile, is_temporary, remove, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
 from quiver.disk.watch import Watch
-from quiver.disk.window import Window
+from quiver.disk.window import PassingWindow, Window
 
 __all__ = [
     "FILE_MODE",
@@ -52,6 +52,7 @@ __all__ = [
     "Lock",
     "NewFile",
     "OverlayDisk",
+    "PassingWindow",
     "Stat",
     "Watch",
     "Window",

@@ -73,6 +73,19 @@ class LocalFile:
             raise refused(error, "read", self._place) from error
         return data
 
+    def read_into(self, offset: int, target: memoryview) -> int:
+        """Read as many bytes as ``target`` has room for, or the file has; how many those were."""
+        done = 0
+        try:
+            while done < len(target):
+                count = os.preadv(self._descriptor, [target[done:]], offset + done)
+                if not count:
+                    break
+                done += count
+        except OSError as error:
+            raise refused(error, "read", self._place) from error
+        return done
+
     def write(self, offset: int, data: Bytes) -> None:
         """Write all of ``data`` at ``offset``, or raise with any prefix of it written."""
         try:

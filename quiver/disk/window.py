@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from quiver.disk.local import LocalFile
 from quiver.disk.vfs import File
 
-__all__ = ["WINDOW_BYTES", "Window"]
+__all__ = ["WINDOW_BYTES", "PassingWindow", "Window"]
 
 WINDOW_BYTES: Final = 4 << 20
 """How much is read at a time, unless more is asked for."""
@@ -30,3 +31,45 @@ class Window:
             data = self._file.read(offset, max(wanted, min(WINDOW_BYTES, self.size - offset)))
             self._view, self._start, inside = memoryview(data), offset, 0
         return self._view, inside
+
+
+class PassingWindow:
+    """The same through one buffer: what was viewed is overwritten when the window moves.
+
+    A buffer for each place of the window costs more than to read into it.
+    """
+
+    def __init__(self, file: File) -> None:
+        """Look at a file of which the size does not change."""
+        self._file = file
+        self._size = file.size()
+        self._start = 0
+        self._buffer = memoryview(b"")
+        self._view = self._buffer
+
+    def view(self, offset: int, length: int) -> tuple[memoryview, int]:
+        """Give a view and the place of ``offset`` in it, with ``length`` bytes if there are."""
+        wanted = min(length, self._size - offset)
+        inside = offset - self._start
+        if inside < 0 or inside + wanted > len(self._view):
+            room = max(wanted, min(WINDOW_BYTES, self._size - offset))
+            self._view = self._buffer[:0]  # Nothing of it is right if the read fails.
+            if len(self._buffer) < room:
+                self._buffer = memoryview(bytearray(room))
+            self._view = self._buffer[: self._read(offset, room)]
+            self._start, inside = offset, 0
+        return self._view, inside
+
+    def copied(self, offset: int, length: int) -> bytes | None:
+        """Give bytes that are in view, to keep; None if some of them are not."""
+        inside = offset - self._start
+        if inside < 0 or inside + length > len(self._view):
+            return None
+        return bytes(self._view[inside : inside + length])
+
+    def _read(self, offset: int, length: int) -> int:
+        if isinstance(self._file, LocalFile):
+            return self._file.read_into(offset, self._buffer[:length])
+        data = self._file.read(offset, length)
+        self._buffer[: len(data)] = data
+        return len(data)

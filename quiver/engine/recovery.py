@@ -28,15 +28,17 @@ from quiver.engine.intake_journal import settle_intake
 from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
 from quiver.engine.rebuild import rebuild_segments
+from quiver.engine.rejoin import join_run, make_room
 from quiver.engine.reserve import RESERVE_NAME, Reserve, reserve_bytes
 from quiver.engine.saving import restore_progress, take_recovered, try_save_progress
-from quiver.engine.sealed import seal, try_reclaim, write_sealed
+from quiver.engine.sealed import try_reclaim
 from quiver.engine.stored import check_readable
-from quiver.errors import CapacityError, DamagedEntry, InputError
+from quiver.errors import DamagedEntry, InputError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.metrics import Metrics
 from quiver.segment import Catalog, OpenSegment, parse_segment_name
 from quiver.slots import SlotTable
+from quiver.stored_run import StoredRun
 from quiver.wal import Replay
 
 __all__ = ["RecoveryProgress", "check_place", "lock_core", "open_core"]
@@ -71,8 +73,8 @@ def open_core(
 ) -> Core:
     """Lock, recover and give one core; ``slots`` creates the store if there is none.
 
-    ``watch`` is told how far it is, at each MiB of the log and at its end. A lock that is ``held``
-    already, by ``lock_core``, is taken over.
+    ``watch`` is told how far it is, every few MiB of the log and at its end. A lock that is
+    ``held`` already, by ``lock_core``, is taken over.
 
     Raises LockedError, VersionError, MissingError, DamageError; the lock is free again then.
     """
@@ -345,19 +347,22 @@ def _replay(core: Core, watch: Watch | None) -> None:
     core.where_in_log = replay.where
     told = 0
     now = core.clock.monotonic_ns()  # The age of what comes back begins with its recovery.
-    for bundle, end in replay:
+    for found in replay if strict else replay.swept():
+        if isinstance(found, StoredRun):
+            join_run(core, found, now)
+        else:
+            bundle, end = found
+            if strict:
+                check_readable(core, bundle, limits)
+            make_room(core, now)
+            core.open_segment.add(bundle, now, stored=replay.stored)
+            if bundle.note is not None:
+                take_recovered(core, core.progress.take, bundle.wal_seq, note=bundle.note)
+            core.open_end = end
+            core.report.replayed_bundles += 1
         if watch is not None and replay.done_bytes - told >= _PROGRESS_BYTES:
             told = replay.done_bytes
             watch(RecoveryProgress(told, replay.total_bytes, core.report.replayed_bundles))
-        if strict:
-            check_readable(core, bundle, limits)
-        core.open_segment.add(bundle, now, stored=replay.stored)
-        if bundle.note is not None:
-            take_recovered(core, core.progress.take, bundle.wal_seq, note=bundle.note)
-        core.open_end = end
-        core.report.replayed_bundles += 1
-        if core.open_segment.due(now) is not None and core.finalize_failure is None:
-            _finalize(core)
     if watch is not None:
         total = replay.total_bytes
         watch(RecoveryProgress(total, total, core.report.replayed_bundles))
@@ -380,15 +385,3 @@ def _replay(core: Core, watch: Watch | None) -> None:
         core.progress.is_unsaved |= bool(core.progress.covered)
         try_save_progress(core)  # Of what was dropped while open the log alone tells.
     try_reclaim(core)
-
-
-def _finalize(core: Core) -> None:
-    """Write what was replayed so far as a segment; on a full disk it stays in memory and the WAL.
-
-    A store must open on a full disk: its subscribers are the ones who can empty it.
-    """
-    seal(core)
-    try:
-        write_sealed(core)
-    except CapacityError:
-        core.check()

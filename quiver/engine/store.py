@@ -50,6 +50,8 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
         self._worker = worker
         self._scribe = Scribe(self._core)
         worker.serve(self, self._core)
+        with self._core.lock:
+            self._hand_over(self._core)  # A recovery may have left as much as a segment holds.
 
     # append ------------------------------------------------------------------------------------
 

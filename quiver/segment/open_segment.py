@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+import numpy as np
+
 from quiver.config import SegmentConfig
 from quiver.errors import InputError
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.segment.format import BUNDLES_MAX, STREAMS_MAX
 from quiver.slots import SLOTS_MAX
+from quiver.stored_run import StoredRun
 
 __all__ = ["Due", "OpenSegment", "check_bundle"]
 
@@ -59,6 +62,41 @@ class OpenSegment:
             self._streams.add((payload.slot_id, payload.fingerprint))
         if self.opened_ns is None:
             self.opened_ns = now_ns
+
+    def add_run(self, run: StoredRun, now_ns: int) -> int:
+        """Count stored bundles up to the first that makes it full, and say how many those are.
+
+        All of them if it is full already: whoever wanted to write it could not.
+        """
+        streams = run.streams()
+        taken = run.bundle_count if self.is_full else self._until_full(run, streams)
+        part = run if taken == run.bundle_count else run.part(0, taken)
+        self.bundles += part.bundles()
+        self.stored_count += taken
+        self._payload_count += int(part.payload_counts.sum())
+        self.payload_bytes += int(part.payload_bytes.sum())
+        self._streams.update(key for place, key in streams if place < taken)
+        if self.opened_ns is None:
+            self.opened_ns = now_ns
+        return taken
+
+    def _until_full(self, run: StoredRun, found: list[tuple[int, tuple[int, bytes]]]) -> int:
+        """Say how many bundles of a run may join until it is full, the last one included."""
+        config = self._config
+        payload_bytes = np.cumsum(run.payload_bytes) + self.payload_bytes
+        payload_counts = np.cumsum(run.payload_counts) + self._payload_count
+        last = min(
+            int(np.searchsorted(payload_bytes, config.target_size)),
+            int(np.searchsorted(payload_counts, _PAYLOADS_MAX + 1)),
+            BUNDLES_MAX - len(self.bundles) - 1,
+        )
+        streams = set(self._streams)
+        for place, key in found:
+            streams.add(key)
+            if len(streams) >= config.max_streams:
+                last = min(last, place)
+                break
+        return min(last + 1, run.bundle_count)
 
     def encoded(self) -> list[EncodedBundle]:
         """Give all bundles, to be written; InputError if there is none, or one is in the log only.

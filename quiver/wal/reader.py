@@ -12,8 +12,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from quiver.disk import File, Window
+from quiver.disk import File, PassingWindow, Window
 from quiver.errors import DamagedEntry, DamageError, TornEntry
+from quiver.stored_run import StoredRun
 from quiver.wal.format import (
     BUNDLE,
     ENTRY_BYTES_MIN,
@@ -27,6 +28,7 @@ from quiver.wal.format import (
     frame_at,
     frame_with_damaged_length,
 )
+from quiver.wal.sweep import sweep_view
 
 __all__ = [
     "BadRegion",
@@ -36,10 +38,14 @@ __all__ = [
     "begin_of",
     "first_entry",
     "missing_bundles",
+    "sweep",
     "walk",
 ]
 
 _SEARCH: Final = 1 << 20
+_NEAR: Final = 1 << 13
+_SWEPT_BYTES_MAX: Final = 1 << 25
+"""What is larger is looked at by itself, and its memory let go of behind it."""
 _CHECK_WORK: Final = 4
 """How many times the size of the file a search for the next entry may checksum."""
 
@@ -52,6 +58,16 @@ class Entry(NamedTuple):
     frame: Frame
     damage: DamageError | None = None
     """Set when the entry is good although its length field was not."""
+
+    @property
+    def first_seq(self) -> int:
+        """Its sequence: it is a run of one."""
+        return self.frame.wal_seq
+
+    @property
+    def last_seq(self) -> int:
+        """The same."""
+        return self.frame.wal_seq
 
 
 class BadRegion(NamedTuple):
@@ -84,6 +100,36 @@ class _Bytes(Window):
     def __init__(self, file: File, limit: int) -> None:
         super().__init__(file)
         self.limit = limit
+        self._swept = 0
+        self._passing: PassingWindow | None = None
+
+    def run(self, offset: int, last_seq: int, generation: int) -> StoredRun | None:
+        """Find many good bundles from a file offset on; None if they are not many, or not good."""
+        if offset < self._swept:
+            return None
+        passing = self._passing = self._passing or PassingWindow(self._file)
+        view, inside = passing.view(offset, ENTRY_OVERHEAD)
+        length = int.from_bytes(view[inside : inside + 4], "little")
+        if length <= min(self.limit, _SWEPT_BYTES_MAX):
+            view, inside = passing.view(offset, length + ENTRY_OVERHEAD)
+        run, end = sweep_view(
+            view,
+            inside,
+            base=offset - inside,
+            last_seq=last_seq,
+            limit=self.limit,
+            generation=generation,
+        )
+        self._swept = offset + end - inside
+        return run
+
+    def _passed(self, offset: int) -> bytes | None:
+        """Give a copy of the entry at a file offset, if it was read to look for many."""
+        if self._passing is None:
+            return None
+        head = self._passing.copied(offset, ENTRY_OVERHEAD)
+        length = 0 if head is None else int.from_bytes(head[:4], "little")
+        return self._passing.copied(offset, length + ENTRY_OVERHEAD) if length else None
 
     def frame(self, offset: int) -> Frame:
         """Check the entry at a file offset; raises as ``frame_at``, with file offsets."""
@@ -93,7 +139,9 @@ class _Bytes(Window):
             (length,) = LENGTH.unpack_from(self._view, inside)
             ends_inside = length <= self.limit and inside + length + ENTRY_OVERHEAD <= ready
         view = self._view
-        if not ends_inside:
+        if (copied := self._passed(offset)) is not None:
+            view, inside = memoryview(copied), 0
+        elif not ends_inside:
             view, inside = self.view(offset, ENTRY_OVERHEAD)
             length = int.from_bytes(view[inside : inside + 4], "little")
             if length <= self.limit:
@@ -111,15 +159,16 @@ class _Bytes(Window):
 
     def next_nonzero(self, offset: int) -> int:
         """Find the first byte at or after ``offset`` that is not 0; the size if there is none."""
+        piece = _NEAR  # Mostly it is there.
         while offset < self.size:
             data_at = self._file.next_data(offset)
             if data_at is None:
                 return self.size
-            data = self._file.read(data_at, _SEARCH)
-            found = np.flatnonzero(np.frombuffer(data, np.uint8))
-            if len(found):
-                return data_at + int(found[0])
-            offset = data_at + len(data)
+            data = self._file.read(data_at, piece)
+            is_other = np.frombuffer(data, np.uint8) != 0
+            if is_other.any():
+                return data_at + int(is_other.argmax())
+            offset, piece = data_at + len(data), _SEARCH
         return self.size
 
 
@@ -132,8 +181,29 @@ def walk(
     finished and synced before its rotation, so anything wrong in it is damage, also at its end.
     """
     data = _Bytes(file, entry_bytes_max)
+    for item in _go_through(data, start, last_seq, is_active=is_active):
+        if not isinstance(item, StoredRun):
+            yield item
+
+
+def sweep(
+    file: File, start: int, *, entry_bytes_max: int, last_seq: int, is_active: bool, generation: int
+) -> Iterator[WalItem | StoredRun]:
+    """Do the same, and give good bundles that follow each other together, without their bytes."""
+    data = _Bytes(file, entry_bytes_max)
+    return _go_through(data, start, last_seq, is_active=is_active, generation=generation)
+
+
+def _go_through(
+    data: _Bytes, start: int, last_seq: int, *, is_active: bool, generation: int | None = None
+) -> Iterator[WalItem | StoredRun]:
     offset = start
     while offset < data.size:
+        run = None if generation is None else data.run(offset, last_seq, generation)
+        if run is not None:
+            offset, last_seq = run.end, run.last_seq
+            yield run
+            continue
         item = _item_at(data, offset, last_seq)
         if isinstance(item, Entry):
             if item.frame.entry_type == BUNDLE:

@@ -10,23 +10,24 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from crc32c import crc32c
-
 from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
 from quiver.errors import CapacityError, DamagedEntry, DamageError
 from quiver.events import Events
 from quiver.payload import EncodedBundle, StoredBundle
+from quiver.stored_run import StoredRun
 from quiver.wal.files import generations
 from quiver.wal.format import (
     BUNDLE,
     BUNDLE_BYTES_MIN,
     CHECKPOINT,
+    ENTRY_OVERHEAD,
     HEADER_BYTES,
     Frame,
     Place,
     decode_bundle,
     decode_header,
+    frame_at,
 )
 from quiver.wal.log import (
     ACTIVE_NAME,
@@ -42,15 +43,13 @@ from quiver.wal.reader import (
     begin_of,
     first_entry,
     missing_bundles,
-    walk,
+    sweep,
 )
 from quiver.wal.start import Start
-from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
+from quiver.wal.truncate import SIDECAR_NAME, read_sidecar, set_sidecar_aside
 from quiver.wal.writer import Writer
 
 __all__ = ["Replay"]
-
-_PIECE = 1 << 20
 
 
 class Replay:
@@ -116,24 +115,10 @@ class Replay:
         self._next_seq: int | None = self.last_seq + 1
         self._lost_seq = -1
         self._given: tuple[Place, Frame]
+        self._file: File
+        self._generation = 0
         self._sidecar = sidecar
         self._sidecar_damage = damage
-
-    def _forget_sidecar(self, damage: DamageError) -> None:
-        """Set a damaged sidecar aside: it is told once, and all it could do was save time."""
-        path = f"{self._folder}/{SIDECAR_NAME}"
-        file = self._disk.open(path)
-        try:
-            size, checksum = file.size(), 0
-            for offset in range(0, size, _PIECE):
-                checksum = crc32c(file.read(offset, _PIECE), checksum)
-            name = f"{SIDECAR_NAME}.{checksum:08x}"
-            copy_range(
-                self._disk, self._quarantine, name, file=file, offset=0, end=size, error=damage
-            )
-        finally:
-            file.close()
-        self._disk.unlink(path)
 
     def _settle(self) -> None:
         """Read from the disk alone: bytes whose sync failed would be believed durable here."""
@@ -173,38 +158,64 @@ class Replay:
     def __iter__(self) -> Iterator[tuple[EncodedBundle, Place]]:
         """Give each bundle above ``covered_seq`` with the place behind it.
 
-        Payloads are views of memory that many entries share; ``stored`` says where the bundle is.
+        ``stored`` says where it is. What ``swept`` gives together is read again for that.
         """
-        last_seq = -1
+        for found in self.swept():
+            if not isinstance(found, StoredRun):
+                yield found
+                continue
+            file = self._file
+            for stored in found.bundles():
+                data = file.read(stored.offset, stored.length + ENTRY_OVERHEAD)
+                try:
+                    frame = frame_at(memoryview(data), 0, self._limit)
+                except DamageError as error:
+                    raise error.at(self._disk.locate(file.path), base=stored.offset) from error
+                place = Place(stored.generation, stored.offset)
+                self._given = place, frame
+                yield decode_bundle(frame), place._replace(offset=stored.offset + frame.end)
+
+    def swept(self) -> Iterator[tuple[EncodedBundle, Place] | StoredRun]:
+        """Give the same, and many bundles that stand in a row together, without their bytes."""
         covered = -1 if self._covered is None else self._covered
+        for item in self._items():
+            count = item.last_seq + 1 - item.first_seq
+            skipped = min(max(covered + 1 - item.first_seq, 0), count)
+            self.skipped_bundles += skipped
+            if isinstance(item, StoredRun):
+                if skipped < count:
+                    yield item.part(skipped, count) if skipped else item
+            elif not skipped:
+                self._given = Place(self._generation, item.offset), item.frame
+                yield decode_bundle(item.frame), Place(self._generation, item.end)
+            elif item.frame.note is not None and self._skipped_note is not None:
+                self._skipped_note(item.last_seq, bytes(item.frame.note))
+
+    def _items(self) -> Iterator[Entry | StoredRun]:
+        """Give the bundles of all files, covered or not, and keep count of sequences."""
+        last_seq = -1
         for generation in (*self._generations, self._active):
             path = self._path(generation)
             if generation < self._start.generation or self._disk.stat(path) is None:
                 continue
-            file = self._disk.open(path)
+            file = self._file = self._disk.open(path)
+            self._generation = generation
             try:
                 self._check_header(file, generation)
                 start = self._start.offset
                 if generation != self._start.generation:
                     start = begin_of(file, generation, self._sidecar)
                 before = self.done_bytes - start
-                for entry in self._walk(file, generation, start=start, last_seq=last_seq):
-                    offset, end, frame, _ = entry
-                    self.done_bytes = before + end
-                    last_seq = frame.wal_seq
-                    if last_seq == self._next_seq:
+                for item in self._walk(file, generation, start=start, last_seq=last_seq):
+                    self.done_bytes = before + item.end
+                    last_seq = item.last_seq
+                    if item.first_seq == self._next_seq:
                         self.last_seq = last_seq
                         self._next_seq = last_seq + 1
                     else:
-                        self._check_follows(file, offset, last_seq)
+                        self._check_follows(file, item.offset, item.first_seq)
                         self._use_up(last_seq)
-                    if last_seq <= covered:
-                        self.skipped_bundles += 1
-                        if frame.note is not None and self._skipped_note is not None:
-                            self._skipped_note(last_seq, bytes(frame.note))
-                    else:
-                        self._given = Place(generation, offset), frame
-                        yield decode_bundle(frame), Place(generation, end)
+                    yield item
             finally:
                 file.close()
         if self._lost_seq > self.last_seq:
@@ -256,23 +267,25 @@ class Replay:
             self._set_aside(file, generation, head)
             self._retire_active |= generation == self._active
 
-    def _walk(self, file: File, generation: int, *, start: int, last_seq: int) -> Iterator[Entry]:
+    def _walk(
+        self, file: File, generation: int, *, start: int, last_seq: int
+    ) -> Iterator[Entry | StoredRun]:
         """Give the bundles of a file; whatever else is there is dealt with."""
         is_active = generation == self._active
-        items = walk(
-            file, start, entry_bytes_max=self._limit, last_seq=last_seq, is_active=is_active
+        items = sweep(
+            file,
+            start,
+            entry_bytes_max=self._limit,
+            last_seq=last_seq,
+            is_active=is_active,
+            generation=generation,
         )
         for item in items:
-            if isinstance(item, Entry):
-                if item.damage is not None:
-                    self._report(item.damage.at(self._disk.locate(file.path)))
-                if item.frame.entry_type == BUNDLE:
+            if isinstance(item, StoredRun):
+                yield item
+            elif isinstance(item, Entry):
+                if self._is_bundle(file, item):
                     yield item
-                elif item.frame.entry_type == CHECKPOINT:
-                    self._check_follows(file, item.offset, item.frame.wal_seq + 1)
-                    self._use_up(item.frame.wal_seq)
-                else:
-                    self._next_seq = None  # Only a newer Quiver knows what it used up.
             elif isinstance(item, BadRegion):
                 self._set_entries_aside(file, generation, item)
             elif is_active:
@@ -283,6 +296,17 @@ class Replay:
                     self._retire_active = True
                 elif item.error is not None:
                     self.torn = item.error.at(self._disk.locate(file.path))
+
+    def _is_bundle(self, file: File, item: Entry) -> bool:
+        """Say whether an entry is a bundle; what another one tells is taken note of."""
+        if item.damage is not None:
+            self._report(item.damage.at(self._disk.locate(file.path)))
+        if item.frame.entry_type == CHECKPOINT:
+            self._check_follows(file, item.offset, item.frame.wal_seq + 1)
+            self._use_up(item.frame.wal_seq)
+        elif item.frame.entry_type != BUNDLE:
+            self._next_seq = None  # Only a newer Quiver knows what it used up.
+        return item.frame.entry_type == BUNDLE
 
     def _set_entries_aside(self, file: File, generation: int, region: BadRegion) -> None:
         """Set a region aside in which entries were; their sequences are never given out again."""
@@ -311,7 +335,9 @@ class Replay:
         if self._sidecar_damage is not None:
             # Without room for a copy it stays where it is; it harms nobody.
             with contextlib.suppress(CapacityError):
-                self._forget_sidecar(self._sidecar_damage)
+                set_sidecar_aside(
+                    self._disk, self._folder, self._quarantine, error=self._sidecar_damage
+                )
         rotated = []
         for generation in self._generations:
             found = self._disk.stat(self._path(generation))
@@ -332,11 +358,8 @@ class Replay:
 
     def _first_of_active(self) -> int:
         """Where the first entry of the active file is, or would be, behind its checkpoint."""
-        file = self._disk.open(f"{self._folder}/{ACTIVE_NAME}")
-        try:
+        with contextlib.closing(self._disk.open(f"{self._folder}/{ACTIVE_NAME}")) as file:
             frame = first_entry(file, HEADER_BYTES, self._limit)
-        finally:
-            file.close()
         if frame is None or frame.entry_type != CHECKPOINT:
             return HEADER_BYTES
         return HEADER_BYTES + frame.end - frame.offset

@@ -1,0 +1,39 @@
+"""Recovered bundles join the open segment, which is written whenever more come than it may hold.
+
+One that is just full stays as it is: an opening is over sooner, and the store's worker, or the next
+append, writes it.
+"""
+
+from __future__ import annotations
+
+from quiver.engine.core import Core
+from quiver.engine.sealed import seal, write_sealed
+from quiver.errors import CapacityError
+from quiver.stored_run import StoredRun
+from quiver.wal import Place
+
+__all__ = ["join_run", "make_room"]
+
+
+def join_run(core: Core, run: StoredRun, now: int) -> None:
+    """Let bundles join that stand in the log one behind the other."""
+    while run.bundle_count:
+        make_room(core, now)
+        taken = core.open_segment.add_run(run, now)
+        core.open_end = Place(run.generation, run.end_of(taken - 1))
+        core.report.replayed_bundles += taken
+        run = run.part(taken, run.bundle_count)
+
+
+def make_room(core: Core, now: int) -> None:
+    """Write what joined so far, if it is full; on a full disk it stays in the log.
+
+    A store must open on a full disk: its subscribers are the ones who can empty it.
+    """
+    if core.open_segment.due(now) is None or core.finalize_failure is not None:
+        return
+    seal(core)
+    try:
+        write_sealed(core)
+    except CapacityError:
+        core.check()

@@ -1,0 +1,142 @@
+"""Many entries of the log at once: bundles that stand one behind the other and are as they should.
+
+What is checked is what ``format.frame_at`` checks: length, checksum, and that the blocks fill the
+entry. Only a checksum is computed for each; the numbers around it are looked at in columns. The
+answer goes one way: where this finds nothing, ``reader`` looks at the place and says what is there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from crc32c import crc32c
+
+from quiver.stored_run import Blocks, StoredRun
+from quiver.wal.format import BLOCK, BUNDLE, ENTRY_BYTES_MIN, ENTRY_OVERHEAD, HEAD, LENGTH
+
+__all__ = ["Swept", "sweep_view"]
+
+_Numbers: TypeAlias = npt.NDArray[np.int64]
+
+_START: Final = struct.Struct("<IB8xQ")
+"""Length, type and sequence of an entry."""
+_WITH_OWN_CHECKSUM: Final = 0x48674BC7
+"""The CRC32C of any bytes with their own CRC32C behind them."""
+_FEW: Final = 8
+_FEW_BYTES: Final = 1 << 17
+"""What is less is looked at one by one faster."""
+
+_HEAD: Final = np.dtype(
+    [("length", "<u4"), ("type", "u1"), ("ns", "<i8"), ("seq", "<u8"), ("bitmap", "<u8")]
+)
+_BLOCK: Final = np.dtype(
+    [("type", "<u2"), ("fingerprint", "<u8", (4,)), ("rows", "<u4"), ("length", "<u4")]
+)
+_CHECKSUM: Final = np.dtype("<u4")
+
+Swept: TypeAlias = tuple[StoredRun | None, int]
+"""What was found, and up to which place of the view there is no use in another look."""
+
+
+def sweep_view(
+    view: memoryview, at: int, *, base: int, last_seq: int, limit: int, generation: int
+) -> Swept:
+    """Find the entries from place ``at`` of a view on, which is ``base`` bytes into its file."""
+    starts, end = _starts(view, at, last_seq)
+    if len(starts) < _FEW and end - at < _FEW_BYTES:
+        return None, end
+    run = _columns(view, np.array(starts, np.int64), limit)
+    if run is None:
+        return None, end
+    first_seq = _START.unpack_from(view, at)[2]
+    return run._replace(generation=generation, first_seq=first_seq, offsets=run.offsets + base), end
+
+
+def _starts(view: memoryview, at: int, last_seq: int) -> tuple[list[int], int]:
+    """List where bundles begin whose checksums are right, and say where the last one ends.
+
+    The first is above ``last_seq``, and each of the others follows the one before.
+    """
+    found: list[int] = []
+    note, look, check = found.append, _START.unpack_from, crc32c
+    size = len(view)
+    last = size - ENTRY_BYTES_MIN
+    if at > last:
+        return found, at
+    wanted = max(look(view, at)[2], last_seq + 1)
+    while at <= last:
+        length, kind, wal_seq = look(view, at)
+        end = at + length + ENTRY_OVERHEAD
+        if kind != BUNDLE or wal_seq != wanted or end > size:
+            break
+        if check(view[at + LENGTH.size : end]) != _WITH_OWN_CHECKSUM:
+            break
+        note(at)
+        wanted += 1
+        at = end
+    return found, at
+
+
+def _columns(view: memoryview, starts: _Numbers, limit: int) -> StoredRun | None:
+    """Give the entries at these places as columns, up to the first that is not sound; or None."""
+    data = np.frombuffer(view, np.uint8)
+    heads = _records(data, starts, _HEAD)
+    lengths = heads["length"].astype(np.int64)
+    bodies = starts + LENGTH.size
+    ends = bodies + lengths
+    sound = (lengths >= HEAD.size) & (lengths <= limit)
+    bitmaps = heads["bitmap"]
+    counts = np.bitwise_count(bitmaps).astype(np.int64)
+    blocks, behind = _blocks(data, bitmaps, places=bodies + HEAD.size, ends=ends)
+    sound &= behind == ends
+    run = StoredRun(
+        generation=0,
+        first_seq=0,
+        offsets=starts,
+        lengths=lengths,
+        checksums=_records(data, ends, _CHECKSUM),
+        payload_counts=counts,
+        payload_bytes=lengths - HEAD.size - BLOCK.size * counts,
+        blocks=tuple(blocks),
+    )
+    if sound.all():
+        return run
+    good = int(sound.argmin())
+    return run.part(0, good) if good else None
+
+
+def _blocks(
+    data: npt.NDArray[np.uint8],
+    bitmaps: npt.NDArray[np.uint64],
+    *,
+    places: _Numbers,
+    ends: _Numbers,
+) -> tuple[list[Blocks], _Numbers]:
+    """Follow the blocks of all entries side by side, and say where the last of each ends."""
+    found = []
+    left, behind = bitmaps.copy(), places.copy()
+    rows = np.flatnonzero(left)
+    while len(rows):
+        fits = behind[rows] + BLOCK.size <= ends[rows]
+        if not fits.all():
+            behind[rows[~fits]] = -1
+            rows = rows[fits]
+        here, bits = behind[rows], left[rows]
+        block = _records(data, here, _BLOCK)
+        behind[rows] = here + (BLOCK.size + block["length"].astype(np.int64))
+        lowest = bits & (~bits + np.uint64(1))
+        left[rows] = bits ^ lowest
+        slots = np.bitwise_count(lowest - np.uint64(1))
+        found.append(Blocks(rows, slots, block["fingerprint"]))
+        rows = rows[left[rows] != 0]
+    return found, behind
+
+
+def _records(data: npt.NDArray[np.uint8], places: Sequence[int] | _Numbers, kind: Any) -> Any:  # noqa: ANN401
+    """Copy what stands at each place."""
+    copied = data[np.asarray(places)[:, None] + np.arange(kind.itemsize)]
+    return copied.view(kind)[:, 0]

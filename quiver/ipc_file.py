@@ -34,6 +34,7 @@ class ArrowFile:
 
     With ``columns`` only those columns, by place, are given; the buffers of others are not touched.
     Without ``validate`` nothing is checked: only for bytes that were found good before.
+    What was read once and found good is not checked again.
     ``check`` is told which bytes, half-open, are about to be believed, and may raise.
     ``known`` is a schema that needs no check against the limits; metadata does not count.
     """
@@ -53,6 +54,8 @@ class ArrowFile:
         self._validate = validate
         self._check = check
         self._columns = None if columns is None else list(columns)
+        self._sound: dict[int | None, bool] = {}
+        """Chunks that were found good, None for all together, and whether they are compressed."""
         buffer = self._data = as_buffer(data)
         if check is not None:
             check(*file_footer(memoryview(buffer)))
@@ -87,7 +90,8 @@ class ArrowFile:
             raise DamagedEntry(
                 "a chunk is out of range", expected=f"below {self.chunk_count}", found=index
             )
-        compressed = self._check_message(index)
+        sound = self._sound.get(index)
+        compressed = self._check_message(index) if sound is None else sound
         try:
             if self._columns is None:
                 batch = self._reader.get_batch(index)
@@ -95,22 +99,21 @@ class ArrowFile:
                 batch = self._decoding_reader().get_batch(index)
             else:
                 batch = self._reader.get_batch(index).select(self._columns)
-            self._check_buffers(batch.columns)
-            if self._validate:
-                check_batch(batch, None, self._limits)
+            if sound is None:
+                self._check_buffers(batch.columns)
+                if self._validate:
+                    check_batch(batch, None, self._limits)
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:
             raise DamagedEntry(f"chunk {index} cannot be read: {error}") from error
+        self._sound[index] = compressed
         return batch
 
     def table(self) -> pa.Table:
         """Read all batches at once, as a table whose chunks they are; checked as by ``chunk``."""
-        compressed = False
-        for index in self._to_check():
-            compressed |= self._check_message(index)
-        for index in range(self.chunk_count if compressed and self._check else 0):
-            self._check_message(index, whole=True)
+        sound = self._sound.get(None)
+        compressed = self._check_messages() if sound is None else sound
         try:
             if self._columns is None:
                 table = self._reader.read_all()
@@ -118,15 +121,26 @@ class ArrowFile:
                 table = self._decoding_reader().read_all()
             else:
                 table = self._reader.read_all().select(self._columns)
-            for column in table.columns if self._check else ():  # To list chunks takes time.
-                self._check_buffers(column.chunks)
-            if self._validate:
-                validate_table(table)
+            if sound is None:
+                for column in table.columns if self._check else ():  # To list chunks takes time.
+                    self._check_buffers(column.chunks)
+                if self._validate:
+                    validate_table(table)
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:
             raise DamagedEntry(f"the chunks cannot be read: {error}") from error
+        self._sound[None] = compressed
         return table
+
+    def _check_messages(self) -> bool:
+        """Check the metadata of all chunks; says whether one of them is compressed."""
+        compressed = False
+        for index in self._to_check():
+            compressed |= self._check_message(index)
+        for index in range(self.chunk_count if compressed and self._check else 0):
+            self._check_message(index, whole=True)
+        return compressed
 
     def _to_check(self) -> Sequence[int]:
         """Choose the chunks whose metadata is read before all of them are."""

@@ -1,7 +1,7 @@
-"""Recovered bundles join the open segment, which is written whenever more come than it may hold.
+"""Recovered bundles join the open segment, as if they were appended.
 
-One that is just full stays as it is: an opening is over sooner, and the store's worker, or the next
-append, writes it.
+What is full is sealed, and written when one more is. So the last one is left to the store's worker,
+or to who appends or maintains: an opening takes as long as it takes to read the log.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ def join_run(core: Core, run: StoredRun, now: int) -> None:
 
 
 def make_room(core: Core, now: int) -> None:
-    """Write what joined so far, if it is full; on a full disk it stays in the log.
+    """Seal what joined so far, if it is full; on a full disk it stays in the log.
 
     A store must open on a full disk: its subscribers are the ones who can empty it.
     """
     if core.open_segment.due(now) is None or core.finalize_failure is not None:
         return
-    seal(core)
     try:
         write_sealed(core)
     except CapacityError:
         core.check()
+    else:
+        seal(core)

@@ -149,19 +149,15 @@ def _stream(
     return UnitedChunks(chunks, stored, ready)
 
 
-def restore(batch: pa.RecordBatch, declared: pa.Schema) -> pa.RecordBatch:
+def restore(batch: pa.RecordBatch, declared: pa.Schema, places: Sequence[int]) -> pa.RecordBatch:
     """Give a batch that was stored with narrower indices under the schema that was declared.
 
-    ``declared`` has the batch's columns, in its order, as ``read_declared`` checked. Indices of
-    columns that differ are copied; all else is shared with ``batch``, which comes back as it is if
-    nothing differs.
+    ``declared`` has the batch's columns, in its order, as ``read_declared`` checked; ``places`` are
+    those whose types differ. Their indices are copied; all else is shared with ``batch``.
     """
-    if same_schema(batch.schema, declared):
-        return batch
-    arrays = [
-        array if same_type(array.type, field.type) else _rebuild(array, field.type, _widened)
-        for array, field in zip(batch.columns, declared, strict=True)
-    ]
+    arrays = list(batch.columns)
+    for place in places:
+        arrays[place] = _rebuild(arrays[place], declared.field(place).type, _widened)
     return pa.RecordBatch.from_arrays(arrays, schema=declared)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry
 from quiver.ipc_file import ArrowFile
+from quiver.schemas import same_type
 from quiver.segment.dictionaries import read_declared, restore, restore_table
 from quiver.segment.pages import PageChecks
 from quiver.segment.tables import StreamEntry
@@ -52,16 +53,23 @@ class StreamFile:
             )
         self.schema: pa.Schema = self._file.schema
         self._declared: pa.Schema | None = None
+        self._other: list[int] = []
         if entry.declared_schema is not None:
             self.schema = read_declared(
                 entry.declared_schema, self._file.schema, limits, validate=validate
             )
             self._declared = _select(self.schema, columns)
+            stored = _select(self._file.schema, columns)
+            self._other = [
+                place
+                for place, (one, other) in enumerate(zip(stored, self._declared, strict=True))
+                if not same_type(one.type, other.type)
+            ]
 
     def chunk(self, index: int) -> pa.RecordBatch:
         """Read one chunk, as it was appended."""
         batch = self._file.chunk(index)
-        return batch if self._declared is None else restore(batch, self._declared)
+        return batch if self._declared is None else restore(batch, self._declared, self._other)
 
     def table(self) -> pa.Table:
         """Read all chunks at once, as a table whose chunks they are."""

@@ -26,9 +26,9 @@ _START: Final = struct.Struct("<IB8xQ")
 """Length, type and sequence of an entry."""
 _WITH_OWN_CHECKSUM: Final = 0x48674BC7
 """The CRC32C of any bytes with their own CRC32C behind them."""
-_FEW: Final = 8
+_FEW: Final = 2
 _FEW_BYTES: Final = 1 << 17
-"""What is less is looked at one by one faster."""
+"""What is less is looked at by itself faster."""
 
 _HEAD: Final = np.dtype(
     [("length", "<u4"), ("type", "u1"), ("ns", "<i8"), ("seq", "<u8"), ("bitmap", "<u8")]

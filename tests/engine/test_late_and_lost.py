@@ -122,7 +122,9 @@ def test_a_bundle_that_cannot_be_decoded_at_the_end_of_a_segment_leaves_no_gap()
     file.write(file.size(), encode_bundle(alien))
     file.write(file.size(), encode_bundle(EncodedBundle(4, 0, alien.payloads)))
     file.close()
-    kill(opened(disk, segment={"target_size": 1}))
+    store = opened(disk, segment={"target_size": 1})
+    store.finalize()
+    kill(store)
     for policy in ("salvage", "strict"):
         store = opened(disk, recovery={"policy": policy})
         assert not store.recovery.damage

@@ -179,20 +179,20 @@ DEFECTS: Final = (
     Defect(
         "bundles that segments hold are replayed",
         REPLAY,
-        "if last_seq <= covered:",
-        "if last_seq < 0:",
+        "            skipped = min(max(covered + 1 - item.first_seq, 0), count)\n",
+        "            skipped = 0\n",
     ),
     Defect(
         "the last bundle that a segment holds is replayed",
         REPLAY,
-        "last_seq <= covered:",
-        "last_seq < covered:",
+        "max(covered + 1 - item.first_seq, 0)",
+        "max(covered - item.first_seq, 0)",
     ),
     Defect(
         "the first bundle behind the segments is not replayed",
         REPLAY,
-        "last_seq <= covered:",
-        "last_seq <= covered + 1:",
+        "max(covered + 1 - item.first_seq, 0)",
+        "max(covered + 2 - item.first_seq, 0)",
     ),
     Defect(
         "numbers do not go on behind what is replayed",
@@ -229,8 +229,8 @@ DEFECTS: Final = (
     Defect(
         "rotated files are not replayed",
         REPLAY,
-        "else self._covered\n        for generation in (*self._generations, self._active):",
-        "else self._covered\n        for generation in (self._active,):",
+        "last_seq = -1\n        for generation in (*self._generations, self._active):",
+        "last_seq = -1\n        for generation in (self._active,):",
     ),
     Defect(
         "a replay reads what a failed sync gave up",

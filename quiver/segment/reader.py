@@ -6,7 +6,7 @@ when               what is checked
 open               magic, lengths, the footer's CRC32C, both tables' CRC32C, each row of both
 first touch        the stream's CRC32C, its schema and number of chunks
 a few columns      instead: the CRC32C of each page that they lie on
-each chunk         Arrow's own full validation; of a whole stream the same, all chunks at once
+each chunk, once   Arrow's own full validation; of a whole stream the same, all chunks at once
 verify             all of that for all streams, and the CRC-32 of the whole file
 =================  =============================================================================
 

@@ -5,6 +5,7 @@
 ``writer``     the active file: append, one sync for many
 ``log``        active and rotated files: caps, rotation, truncation
 ``reader``     walk a file; find the way again behind damage
+``sweep``      good entries, many at a time
 ``files``      which files there are; opened at one moment, without a lock
 ``start``      the furthest place where a replay may start
 ``replay``     everything that no segment holds yet, after a stop of any kind

@@ -47,6 +47,31 @@ def test_a_recovery_holds_no_bundle_in_memory() -> None:
     assert numbers(store) == [0, 1, 2, 3, 4]
 
 
+def test_an_opening_leaves_one_full_segment_to_whoever_keeps_up_the_store() -> None:
+    store = on_memory(killed(7), segment={**WAITING, "target_size": 1})
+    assert store.info().segments == 5
+    assert store._core.sealed is not None
+    assert [part.stored_count for part in store._core.waiting] == [1, 1]
+    assert store.append(bundle(7)) == 7
+    store.maintain()
+    store.finalize()
+    assert (store.info().segments, store._core.sealed) == (8, None)
+    assert numbers(store) == list(range(8))
+
+
+def test_a_worker_writes_what_an_opening_left(tmp_path: Path) -> None:
+    config: dict[str, Any] = {"segment": WAITING}
+    store = quiver.open(tmp_path, slots=["events", "notes"], config=config, worker=False)
+    store.append(bundle(0))
+    abandon(store)
+    config = {"segment": {**WAITING, "target_size": 1}}
+    with quiver.open(tmp_path, config=config) as again:
+        assert again.recovery.replayed_bundles == 1
+        handle = again.subscribe("reader").next(timeout=60)
+        assert handle is not None
+        handle.ack()
+
+
 def test_what_rots_after_the_recovery_costs_only_itself() -> None:
     disk = killed(5)
     store = on_memory(disk, segment=WAITING, wal={"reclaim_size": 1})
@@ -163,14 +188,14 @@ def test_what_moves_while_it_waits_is_found_again(*, punch: bool) -> None:
         "wal": {"reclaim_size": 1, "reclaim": "punch" if punch else "copy"},
         "segment": {"target_size": 2500, "max_open_duration": "1h"},
     }
-    disk = killed(9)
+    disk = killed(15)
     store = on_memory(disk, **config)
     assert store.info().segments > 0
     assert store._core.open_segment.stored_count
     store.maintain()
     store.finalize()
     assert not store.recovery.damage
-    assert numbers(store) == list(range(9))
+    assert numbers(store) == list(range(15))
 
 
 def open_files(folder: Path) -> list[str]:

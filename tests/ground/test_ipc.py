@@ -6,11 +6,13 @@ import os
 import random
 import signal
 import sys
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from quiver import ipc_file
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, InputError
 from quiver.ipc import check_schema, decode_stream, encode_file, encode_stream
@@ -187,6 +189,39 @@ def test_a_file_is_read_chunk_by_chunk() -> None:
     for index in (-1, 2):
         with pytest.raises(DamagedEntry, match="a chunk is out of range: expected below 2"):
             file.chunk(index)
+
+
+@pytest.mark.parametrize("columns", [None, [0, 3]])
+def test_what_was_found_good_is_not_validated_again(
+    monkeypatch: pytest.MonkeyPatch, columns: list[int] | None
+) -> None:
+    file = ArrowFile(encode_file(zoo().schema, [zoo(), zoo()]), columns=columns)
+    seen: list[str] = []
+    for name in ("check_batch", "validate_table"):
+        real = getattr(ipc_file, name)
+
+        def counted(*args: Any, name: str = name, real: Any = real) -> None:
+            seen.append(name)
+            real(*args)
+
+        monkeypatch.setattr(ipc_file, name, counted)
+    assert file.chunk(1).equals(file.chunk(1))
+    assert file.chunk(0).equals(file.chunk(1))
+    assert file.table().equals(file.table())
+    assert seen == ["check_batch", "check_batch", "validate_table"]
+
+
+def test_what_was_found_bad_is_found_bad_again() -> None:
+    data = bytearray(encode_file(zoo().schema, [zoo(), zoo()]).to_pybytes())
+    text = data.rindex(b"a longer text")
+    data[text] = 0xFF
+    file = ArrowFile(bytes(data))
+    assert file.chunk(0).num_rows == 3
+    for _ in range(2):
+        with pytest.raises(DamagedEntry):
+            file.chunk(1)
+        with pytest.raises(DamagedEntry):
+            file.table()
 
 
 def test_bytes_that_are_no_file_are_damage() -> None:

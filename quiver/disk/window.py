@@ -44,7 +44,7 @@ class PassingWindow:
         self._file = file
         self._size = file.size()
         self._start = 0
-        self._buffer = memoryview(b"")
+        self._buffer = memoryview(bytearray())
         self._view = self._buffer
 
     def view(self, offset: int, length: int) -> tuple[memoryview, int]:

@@ -45,6 +45,7 @@ __all__ = [
     "addressable",
     "holds_dictionary",
     "narrow_index",
+    "other_types",
     "read_declared",
     "restore",
     "restore_table",
@@ -149,16 +150,32 @@ def _stream(
     return UnitedChunks(chunks, stored, ready)
 
 
-def restore(batch: pa.RecordBatch, declared: pa.Schema, places: Sequence[int]) -> pa.RecordBatch:
+def restore(
+    batch: pa.RecordBatch, declared: pa.Schema, places: Sequence[int] | None = None
+) -> pa.RecordBatch:
     """Give a batch that was stored with narrower indices under the schema that was declared.
 
     ``declared`` has the batch's columns, in its order, as ``read_declared`` checked; ``places`` are
-    those whose types differ. Their indices are copied; all else is shared with ``batch``.
+    those whose types differ, if the caller knows. Indices there are copied; all else is shared with
+    ``batch``, which comes back as it is if nothing differs.
     """
+    if places is None:
+        if same_schema(batch.schema, declared):
+            return batch
+        places = other_types(batch.schema, declared)
     arrays = list(batch.columns)
     for place in places:
         arrays[place] = _rebuild(arrays[place], declared.field(place).type, _widened)
     return pa.RecordBatch.from_arrays(arrays, schema=declared)
+
+
+def other_types(stored: pa.Schema, declared: pa.Schema) -> list[int]:
+    """List the columns whose types differ."""
+    return [
+        place
+        for place, (one, other) in enumerate(zip(stored, declared, strict=True))
+        if not same_type(one.type, other.type)
+    ]
 
 
 def restore_table(table: pa.Table, declared: pa.Schema) -> pa.Table:

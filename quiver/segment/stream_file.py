@@ -11,8 +11,8 @@ import pyarrow as pa
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry
 from quiver.ipc_file import ArrowFile
-from quiver.schemas import same_type
-from quiver.segment.dictionaries import read_declared, restore, restore_table
+from quiver.schemas import same_schema
+from quiver.segment.dictionaries import other_types, read_declared, restore, restore_table
 from quiver.segment.pages import PageChecks
 from quiver.segment.tables import StreamEntry
 
@@ -60,11 +60,10 @@ class StreamFile:
             )
             self._declared = _select(self.schema, columns)
             stored = _select(self._file.schema, columns)
-            self._other = [
-                place
-                for place, (one, other) in enumerate(zip(stored, self._declared, strict=True))
-                if not same_type(one.type, other.type)
-            ]
+            if same_schema(stored, self._declared):
+                self._declared = None
+            else:
+                self._other = other_types(stored, self._declared)
 
     def chunk(self, index: int) -> pa.RecordBatch:
         """Read one chunk, as it was appended."""

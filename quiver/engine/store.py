@@ -50,8 +50,9 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
         self._worker = worker
         self._scribe = Scribe(self._core)
         worker.serve(self, self._core)
-        with self._core.lock:
-            self._hand_over(self._core)  # A recovery may have left as much as a segment holds.
+        with self._core.lock, self._core.whole():
+            if maintenance.seal_if_due(self._core):  # A recovery may have left that much.
+                self._scribe.ask()
 
     # append ------------------------------------------------------------------------------------
 

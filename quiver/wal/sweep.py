@@ -29,6 +29,8 @@ _WITH_OWN_CHECKSUM: Final = 0x48674BC7
 _FEW: Final = 2
 _FEW_BYTES: Final = 1 << 17
 """What is less is looked at by itself faster."""
+_MANY: Final = 1 << 14
+"""So many at a time, for columns take memory."""
 
 _HEAD: Final = np.dtype(
     [("length", "<u4"), ("type", "u1"), ("ns", "<i8"), ("seq", "<u8"), ("bitmap", "<u8")]
@@ -68,7 +70,7 @@ def _starts(view: memoryview, at: int, last_seq: int) -> tuple[list[int], int]:
     if at > last:
         return found, at
     wanted = max(look(view, at)[2], last_seq + 1)
-    while at <= last:
+    while at <= last and len(found) < _MANY:
         length, kind, wal_seq = look(view, at)
         end = at + length + ENTRY_OVERHEAD
         if kind != BUNDLE or wal_seq != wanted or end > size:

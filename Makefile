@@ -88,6 +88,9 @@ bench-segment: $(READY) ## segments against plain files; writes bench/SEGMENT.md
 bench-ingest: $(READY) ## appends against raw writes; writes bench/INGEST.md; ten minutes
 	$(BIN)/python -m bench.ingest
 
+bench-opening: $(READY) ## opening after a kill, scans of logs, warm segments; writes bench/OPENING.md; four minutes
+	$(BIN)/python -m bench.opening
+
 bench-acks: $(READY) ## acknowledgements, written and read; writes bench/ACKS.md; two minutes
 	$(BIN)/python -m bench.acks
 

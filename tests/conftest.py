@@ -12,7 +12,8 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, settings
 
-from quiver.disk.local import LocalDisk, LocalFile
+from quiver.disk.local import LocalDisk
+from quiver.disk.local_file import LocalFile
 
 LOST = "lost without an outcome"
 # No test asserts a time, and a machine that does other things too is slow now and then.

@@ -18,7 +18,7 @@ from bench.opening.profiles import profile_table
 from bench.segment.pages import drop
 from quiver.config import SegmentConfig
 from quiver.disk import LocalDisk
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import OpenSegment
 from quiver.stored_run import StoredRun

@@ -19,7 +19,7 @@ from bench.segment.finalizes import open_config
 from bench.segment.pages import drop, segment_files, touched
 from bench.wal import shapes
 from quiver.disk import LocalDisk
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 
 __all__ = ["HastyDisk", "openings"]
 

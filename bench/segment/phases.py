@@ -23,9 +23,9 @@ PHASES: dict[str, tuple[str, ...]] = {
     "put streams together": ("quiver.segment.builder:SegmentBuilder.finish",),
     "checksums, beside the write": ("quiver.segment.layout:Checks.add_stream",),
     "tables, beside the write": ("quiver.segment.contents:Contents.encode_end",),
-    "write": ("quiver.disk.local:LocalFile.write",),
+    "write": ("quiver.disk.local_file:LocalFile.write",),
     "sync": (
-        "quiver.disk.local:LocalFile.sync",
+        "quiver.disk.local_file:LocalFile.sync",
         "quiver.disk.local:LocalDisk.sync_dir",
     ),
 }

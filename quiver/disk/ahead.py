@@ -15,7 +15,7 @@ import mmap
 from collections.abc import Iterable
 from typing import Final
 
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
 __all__ = ["fetch", "fetch_ranges", "read_along", "read_apart"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import Bytes, File
 
 __all__ = ["copy_bytes", "write_parts"]

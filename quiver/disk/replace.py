@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk, File
 from quiver.errors import MissingError, QuiverError
 

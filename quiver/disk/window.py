@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
 __all__ = ["WINDOW_BYTES", "PassingWindow", "Window"]

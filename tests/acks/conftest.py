@@ -7,7 +7,7 @@ import pytest
 
 from quiver.acks import Ack, AckLog, Register
 from quiver.disk import LocalDisk
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.errors import CapacityError, StorageError
 
 ACKS, QUARANTINE = "core_0/acks", "core_0/quarantine"

@@ -45,7 +45,7 @@ def test_each_piece_goes_to_the_disk_once_the_one_before_is_there(
         told.append((wait, os.pread(descriptor, length, offset)))
         write_back(descriptor, offset, length, wait=wait)
 
-    monkeypatch.setattr(import_module("quiver.disk.local"), "write_back", tell)
+    monkeypatch.setattr(import_module("quiver.disk.local_file"), "write_back", tell)
     write_new(LocalDisk(tmp_path), "file", PARTS, mode=SEALED_MODE)
     first, second, third = (WHOLE[start : start + PIECE] for start in (0, PIECE, 2 * PIECE))
     assert told == [(False, first), (True, first), (False, second), (True, second), (False, third)]
@@ -154,7 +154,7 @@ def test_a_file_that_is_given_up_leaves_nothing() -> None:
 def test_a_growing_file_goes_to_the_disk_piece_by_piece(tmp_path: Path, monkeypatch) -> None:
     begun: list[tuple[int, bool]] = []
     monkeypatch.setattr(
-        import_module("quiver.disk.local"),
+        import_module("quiver.disk.local_file"),
         "write_back",
         lambda _, offset, __, *, wait: begun.append((offset, wait)),
     )

@@ -32,7 +32,7 @@ LIFE = """
     import pyarrow as pa
     import quiver
     from importlib import import_module
-    from quiver.disk import calls, local, lock
+    from quiver.disk import calls, local, local_file, lock
 
     asked = collections.Counter()
 
@@ -54,7 +54,7 @@ LIFE = """
                 return getattr(self.real, name)(*args)
             return counted
 
-    local.os = lock.os = Os()
+    local.os = local_file.os = lock.os = Os()
     calls._libc = Libc()
     import_module("quiver.disk.replace")._PIECE = 1000
     config = {{"segment": {{"target_size": 3000}}}}

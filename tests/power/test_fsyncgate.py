@@ -13,7 +13,7 @@ import os
 import pytest
 
 from quiver.disk import LocalDisk
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.errors import PoisonedError, QuiverError
 from quiver.testing.acts import Mark
 from quiver.testing.lives import config_of

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.testing.lives import LIVES
 from quiver.testing.oracle import QuiverSubject
 from quiver.testing.real import (

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from quiver.disk import LocalDisk, Stat
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.errors import DamagedEntry, InputError, MissingError, TornEntry, VersionError
 from quiver.segment import Catalog, SegmentInfo, read_info
 

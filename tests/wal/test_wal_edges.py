@@ -9,7 +9,7 @@ import pytest
 from wal_kit import CHECKPOINT_BYTES, DIGEST, LIMIT, SIZE, Folder, append, bundle, start_of
 
 from quiver.config import WalConfig
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.errors import (
     CapacityError,
     DamagedEntry,

@@ -11,7 +11,7 @@ import pytest
 from wal_kit import CHECKPOINT_BYTES, SIZE, Folder, append, bundle, cut, start_of
 
 from quiver.disk import LocalDisk
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.errors import CapacityError, StorageError
 from quiver.wal import Log, Place
 from quiver.wal.format import HEADER_BYTES, encode_sidecar

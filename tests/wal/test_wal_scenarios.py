@@ -10,7 +10,7 @@ from wal_kit import CHECKPOINT_BYTES, DIGEST, LIMIT, SIZE, Folder, append, bundl
 
 from quiver.config import WalConfig
 from quiver.disk import replace
-from quiver.disk.local import LocalFile
+from quiver.disk.local_file import LocalFile
 from quiver.errors import VersionError
 from quiver.payload import EncodedBundle, Payload
 from quiver.testing import MemoryDisk

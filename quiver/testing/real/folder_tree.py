@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from quiver.disk.local import refused
+from quiver.disk.local_file import refused
 from quiver.errors import StorageError
 from quiver.testing.acts import Create, MakeDir
 from quiver.testing.file_tree import ROOT, Blob, Tree

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from quiver.scan import SegmentRef, SlotPart
 from quiver.source.stores import Span
+from quiver.spark.partitions import Shares
 
 __all__ = ["EXACT_MAX", "Weighed", "share_out", "weigh"]
 
 EXACT_MAX: Final = 1000
 """Of more segments not each is looked at: their files tell enough."""
 _SAMPLES: Final = 256
-_BYTES_MIN: Final = 4 << 20
-"""Smaller partitions take longer to start than to read."""
 
 
 class Weighed(NamedTuple):
@@ -57,33 +56,32 @@ def _exact(
 def share_out(
     weighed: Sequence[Weighed], *, bytes_max: int, count_min: int
 ) -> list[tuple[Span, ...]]:
-    """Pack spans into partitions of at most ``bytes_max`` each, in order.
+    """Pack spans into partitions of about ``bytes_max`` at most, in order, all about equally large.
 
-    At least ``count_min`` of them, unless they would be tiny. A bundle is never cut.
+    Their number is a multiple of ``count_min``, unless they would be tiny: a core that has one more
+    to read than the others is waited for. A bundle is never cut.
     """
-    total = sum(one.byte_count for one in weighed)
-    target = min(bytes_max, max(_BYTES_MIN, -(-total // count_min)))
-    partitions: list[tuple[Span, ...]] = []
-    packed: list[Span] = []
-    packed_bytes = 0
-    for span, span_bytes in _pieces(weighed, target):
-        if packed and packed_bytes + span_bytes > target:
-            partitions.append(tuple(packed))
-            packed, packed_bytes = [], 0
-        packed.append(span)
-        packed_bytes += span_bytes
-    if packed:
-        partitions.append(tuple(packed))
-    return partitions
+    sizes = [max(1, one.byte_count) for one in weighed]
+    shares = Shares(sum(sizes), bytes_max=bytes_max, count_min=count_min)
+    partitions: list[list[Span]] = [[] for _ in range(shares.count)]
+    start = 0
+    for one, size in zip(weighed, sizes, strict=True):
+        for owner, span in _cut(one, start, start + size, shares=shares):
+            partitions[owner].append(span)
+        start += size
+    return [tuple(partition) for partition in partitions if partition]
 
 
-def _pieces(weighed: Iterable[Weighed], target: int) -> Iterator[tuple[Span, int]]:
-    for span, byte_count, bundle_count in weighed:
-        if bundle_count is None or byte_count <= target:
-            yield span, byte_count
-            continue
-        stop = bundle_count if span.stop is None else min(span.stop, bundle_count)
-        count = min(stop - span.first, -(-byte_count // target))
-        bounds = [span.first + (stop - span.first) * n // count for n in range(count + 1)]
-        for first, end in pairwise(bounds):
-            yield replace(span, first=first, stop=end), byte_count // count
+def _cut(one: Weighed, start: int, end: int, *, shares: Shares) -> Iterator[tuple[int, Span]]:
+    """Cut a span that lies at ``[start, end)`` of all bytes where shares end; with whose it is."""
+    span, only = one.span, shares.only_owner(start, end)
+    if only is not None or one.bundle_count is None:
+        yield shares.owner((start + end) / 2) if only is None else only, span
+        return
+    stop = one.bundle_count if span.stop is None else min(span.stop, one.bundle_count)
+    owners = shares.owners(start, end, stop - span.first)
+    for owner, own in groupby(
+        range(span.first, stop), key=lambda place: owners[place - span.first]
+    ):
+        places = list(own)
+        yield owner, replace(span, first=places[0], stop=places[-1] + 1)

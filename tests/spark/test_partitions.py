@@ -89,6 +89,13 @@ def test_more_partitions_than_cores_are_a_multiple_of_them_and_even() -> None:
     assert sizes == [82, 83, 82, 83]
 
 
+def test_a_segment_is_not_cut_for_a_sliver_of_it() -> None:
+    pieces = [_piece(seq, byte_count=size * MIB, chunks=50) for seq, size in enumerate((31, 32))]
+    assert _sizes(pieces, bytes_max=128 * MIB, count_min=2) == [[0], [1]]
+    pieces = [_piece(seq, byte_count=size * MIB, chunks=50) for seq, size in enumerate((26, 32))]
+    assert _sizes(pieces, bytes_max=128 * MIB, count_min=2) == [[0, 1], [1]]
+
+
 def test_nothing_to_read_makes_no_partition() -> None:
     assert plan([], bytes_max=MIB, count_min=2) == []
 
@@ -158,5 +165,5 @@ def test_a_large_batch_is_passed_on_without_a_copy() -> None:
 
 
 def test_wide_rows_are_not_gathered_without_end() -> None:
-    batches = [pa.record_batch({"s": ["x" * MIB]}) for _ in range(20)]
+    batches = [pa.record_batch({"s": ["x" * (64 << 10)]}) for _ in range(20)]
     assert [batch.num_rows for batch in merge(batches)] == [8, 8, 4]

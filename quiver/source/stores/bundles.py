@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from quiver.disk import Disk
+from quiver.errors import DamageError
 from quiver.scan import SegmentRef
 from quiver.scan.snapshot import open_segment
 from quiver.segment import SegmentReader
 
 __all__ = ["Span", "read_span", "read_timed"]
+
+
+_MUCH: Final = 0.25
+"""From such a part of its chunks on, to read a stream as one costs less than chunk by chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ def read_timed(
         stop = reader.bundle_count if span.stop is None else span.stop
         inside = (owners >= span.first) & (owners < stop)
         opened = {
-            stream: _Stream(reader, stream, columns, whole=bool(inside[streams == stream].all()))
+            stream: _Stream(reader, stream, columns, wanted=float(inside[streams == stream].mean()))
             for stream in np.unique(streams[inside]).tolist()
         }
         places = (owners[inside].tolist(), streams[inside].tolist(), chunks[inside].tolist())
@@ -59,7 +64,7 @@ def read_timed(
 
 
 class _Stream:
-    """One stream, read at once if all of it is wanted: that is checked faster than its chunks."""
+    """One stream, read at once if much of it is wanted: that is checked faster than its chunks."""
 
     def __init__(
         self,
@@ -67,13 +72,18 @@ class _Stream:
         stream_id: int,
         columns: Collection[str] | None,
         *,
-        whole: bool,
+        wanted: float,
     ) -> None:
         self._reader, self._id = reader, stream_id
         self._places = _places(reader.stream_schema(stream_id), columns)
         self._batches: list[pa.RecordBatch] | None = None
-        if whole:
-            table: Any = reader.table(stream_id, columns=self._places)
+        if wanted >= _MUCH:
+            try:
+                table: Any = reader.table(stream_id, columns=self._places)
+            except DamageError:
+                if wanted == 1:
+                    raise
+                return  # Perhaps of a chunk that nobody asks for here.
             batches = table.to_batches()
             count = next(s.chunk_count for s in reader.streams if s.stream_id == stream_id)
             # A table does not show chunks without rows or columns.

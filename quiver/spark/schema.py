@@ -130,8 +130,21 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """
     if not len(target):
         return batch.select([])
+    if _is_ready(batch.schema, target):
+        return batch
     arrays = [_column(batch, field) for field in target]
     return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _is_ready(found: pa.Schema, target: pa.Schema) -> bool:
+    """Whether batches of a schema may be handed over as they are, which most are.
+
+    What has children is looked at by column: to Arrow their types are equal that are not the same.
+    """
+    return found.equals(target, check_metadata=True) and all(
+        field.nullable and not field.type.num_fields and not _is_finer_time(field.type)
+        for field in target
+    )
 
 
 def _missing(rows: int, field: DataType) -> Array:

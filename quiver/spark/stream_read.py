@@ -28,10 +28,10 @@ _RESTART = "stop the query and start it again with the same checkpoint: it takes
 
 def read_share(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
     """Give the rows of some spans, in order, in batches as Spark likes them."""
-    return merge(_converted(query, spans))
+    return (to_spark(batch, query.target) for batch in merge(_conformed(query, spans)))
 
 
-def _converted(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
+def _conformed(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
     in_files = query.in_files
     columns = in_files.names if query.is_fixed else None
     seen: set[int] = set()
@@ -48,7 +48,7 @@ def _converted(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordB
                     rows = conform(part, in_files)
                     if query.metadata:
                         rows = conform(with_place(rows, (*place, index, time)), query.stored)
-                    yield to_spark(rows, query.target)
+                    yield rows
 
 
 def _read(

@@ -80,6 +80,7 @@ from quiver.spark.span import choose_segments
 from quiver.spark.stream import QuiverStreamReader
 from quiver.spark.stream_query import stream_query, stream_schema, with_metadata
 from quiver.spark.tasks import METADATA, Recipe, expired, store_id_of
+from quiver.spark.worker import settle
 
 __all__ = ["QuiverDataSource"]
 
@@ -97,6 +98,7 @@ class QuiverDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]) -> None:
         """Check the options and take the snapshot."""
         super().__init__(dict(options))
+        settle()
         self._given = o.Options(options)
         self._is_inferred = False
         self._path = self._given.need(o.PATH, _NO_PATH)

@@ -17,6 +17,7 @@ from quiver.spark.filters import expression
 from quiver.spark.partitions import plan
 from quiver.spark.schema import Nanoseconds, to_spark_schema
 from quiver.spark.tasks import Recipe
+from quiver.spark.worker import settle
 
 __all__ = ["FilteringReader", "QuiverReader", "choose"]
 
@@ -36,12 +37,14 @@ class QuiverReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Give the shares, in order. Spark makes one of value None out of no partitions."""
+        settle()
         shares = self._plan()
         self._tell(len(shares))
         return [InputPartition(pieces) for pieces in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one share in batches of at most 64 k rows, in order of segment and bundle."""
+        settle()
         return self._recipe.read(partition.value) if partition.value else iter(())
 
     def _plan(self) -> list[tuple[Piece, ...]]:

@@ -24,6 +24,7 @@ from quiver.clock import SystemClock
 from quiver.spark.stream_driver import StreamDriver
 from quiver.spark.stream_query import StreamQuery
 from quiver.spark.stream_read import check_query, read_share
+from quiver.spark.worker import settle
 
 __all__ = ["QuiverStreamReader"]
 
@@ -79,6 +80,7 @@ class QuiverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the share of one task."""
+        settle()
         context = TaskContext.get()
         check_query(self._query, None if context is None else context.getLocalProperty(_QUERY_ID))
         return read_share(self._query, partition.value or ())

@@ -111,8 +111,9 @@ bench-growth: $(BENCH_READY) ## backlog, subscribers and memory: what grows; wri
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top
 
-bench-spark: $(BENCH_READY) ## Spark jobs from a store against Parquet; writes bench/SPARK.md; five minutes
+bench-spark: $(BENCH_READY) ## Spark jobs from a store against Parquet; writes bench/SPARK.md and SPARK_PROFILE.md; ten minutes
 	$(BIN)/python -m bench.spark
+	$(BIN)/python -m bench.spark.profile
 
 soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak

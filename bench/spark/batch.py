@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.spark import ready
 from bench.spark.cpu import Cpu, spent
 from bench.spark.rows import write_store
 
-SOURCES = ("store", "none", "snappy")
+CODECS = ("none", "snappy")
+SOURCES = ("store", "ready", *CODECS)
 
 
 class Job(NamedTuple):
@@ -47,15 +49,18 @@ JOBS = (
 
 def prepare(spark: SparkSession, folder: Path, scale: float) -> None:
     """Write the stores, and the same rows as Parquet, by Spark itself; check that they are."""
+    spark.dataSource.register(ready.ReadySource)
     for name, rows, extra in (("six", 4 << 20, 0), ("twenty", 1 << 20, 14)):
         write_store(folder / name, max(8192, int(rows * scale)), extra=extra)
-        frame = _load(spark, folder, name, "store")
-        for codec in SOURCES[1:]:
+        frame = load(spark, folder, name, "store")
+        for codec in CODECS:
             frame.write.option("compression", codec).parquet(f"{folder}/{name}.{codec}")
-            other = _load(spark, folder, name, codec)
+            other = load(spark, folder, name, codec)
             checks = [f"count({c})" for c in frame.columns] + ["sum(id)", "sum(hash(*))"]
             if frame.selectExpr(*checks).first() != other.selectExpr(*checks).first():
                 raise SystemExit(f"{name}: store and Parquet do not hold the same rows")
+    for name, columns in sorted({(job.rows, job.columns) for job in JOBS}):
+        ready.write_ready(folder / name, columns, _ready(folder, name, columns))
 
 
 def measure(spark: SparkSession, folder: Path, rounds: int) -> list[dict[str, object]]:
@@ -64,7 +69,7 @@ def measure(spark: SparkSession, folder: Path, rounds: int) -> list[dict[str, ob
     for number in range(rounds + 1):
         for job in JOBS:
             for source in SOURCES:
-                frame = _load(spark, folder, job.rows, source, columns=job.columns)
+                frame = load(spark, folder, job.rows, source, columns=job.columns)
                 before, start = spent(), time.perf_counter()
                 job.act(frame, folder)
                 result = time.perf_counter() - start, spent() - before
@@ -83,13 +88,22 @@ def _row(job: Job, found: dict[tuple[str, str], list[tuple[float, Cpu]]]) -> dic
         "python_cpu_seconds": statistics.median(cpu.python for _, cpu in found[job.name, "store"]),
         "ratios": {s: walls[s] / walls["store"] for s in job.goals},
         "cpu_ratios": {s: cpus[s] / cpus["store"] for s in job.goals},
+        "floor_ratios": {s: walls[s] / walls["ready"] for s in job.goals},
+        "floor_cpu_ratios": {s: cpus[s] / cpus["ready"] for s in job.goals},
         "goals": job.goals,
     }
 
 
-def _load(
+def _ready(folder: Path, name: str, columns: str) -> Path:
+    return folder / f"{name}.{columns or 'all'}.ready"
+
+
+def load(
     spark: SparkSession, folder: Path, name: str, source: str, *, columns: str = ""
 ) -> DataFrame:
+    """Load the rows of that name from a source, all columns or some."""
+    if source == "ready":
+        return spark.read.format(ready.NAME).load(str(_ready(folder, name, columns)))
     if source != "store":
         return spark.read.parquet(f"{folder}/{name}.{source}")
     return spark.read.format("quiver").options(slot="d", columns=columns).load(f"{folder}/{name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,36 @@ def spent() -> Cpu:
         else:
             python += own + system + kids + kids_system
     return Cpu(java / _TICKS, python / _TICKS)
+
+
+def by_thread() -> Counter[str]:
+    """Add up the seconds so far of kinds of Java's threads, and of Python.
+
+    Threads that have ended are not in it, so nothing but differences over a short time are true.
+    """
+    found: Counter[str] = Counter()
+    for pid in _below(os.getpid()):
+        for place in Path(f"/proc/{pid}/task").glob("*"):
+            try:
+                name = (place / "comm").read_text().strip()
+                taken = int((place / "schedstat").read_text().split()[0]) / 1e9
+                is_java = Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            found[_kind(name) if is_java else "Python"] += taken
+    return found
+
+
+def _kind(thread: str) -> str:
+    kinds = {
+        "Executor task": "tasks",
+        "C1 Comp": "compilers",
+        "C2 Comp": "compilers",
+        "G1 ": "garbage collector",
+        "GC ": "garbage collector",
+        "VM Thread": "garbage collector",
+    }
+    return next((kind for start, kind in kinds.items() if thread.startswith(start)), "rest of Java")
 
 
 def _below(pid: int) -> list[int]:

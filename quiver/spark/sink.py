@@ -58,6 +58,7 @@ from quiver.sink import Job, Stage, Staged, abort, check_sink, commit
 from quiver.spark import options as o
 from quiver.spark.schema import to_spark
 from quiver.spark.sink_schema import check_fits, stored_schema
+from quiver.spark.worker import settle
 
 __all__ = ["QuiverStreamWriter", "QuiverWriter", "batch_writer", "cut", "stream_writer"]
 
@@ -86,6 +87,7 @@ class _Plan:
 
     def stage(self, batches: Iterable[pa.RecordBatch], job: Job, task: str) -> Message:
         """Stage what one task is given; what it staged goes if it fails."""
+        settle()
         try:
             disk = LocalDisk(self.path)
         except MissingError as error:

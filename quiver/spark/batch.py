@@ -7,12 +7,14 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = ["ROWS_MAX", "ROWS_MIN", "merge", "split"]
+from quiver.ipc import child_types
+
+__all__ = ["ROWS_MAX", "ROWS_MIN", "gather", "merge", "split"]
 
 ROWS_MAX: Final = 65_536
 ROWS_MIN: Final = 8_192
@@ -30,6 +32,27 @@ def split(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     share = rows * _SPLIT_BYTES // max(1, batch.get_total_buffer_size())
     step = max(1, min(ROWS_MAX, share))
     return (batch.slice(first, step) for first in range(0, rows, step))
+
+
+def gather(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    finish: Callable[[pa.RecordBatch], pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Join small batches of one schema and finish each; ``finish`` keeps order and has no state.
+
+    Dictionaries are joined after that: two that are full make one that their indices are too
+    narrow for. Batches without rows are left out.
+    """
+    if any(map(_has_words, schema.types)):
+        found = merge(map(finish, batches))
+    else:
+        found = map(finish, merge(batches))
+    return (batch for batch in found if batch.num_rows)
+
+
+def _has_words(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.DictionaryType) or any(map(_has_words, child_types(kind)))
 
 
 def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

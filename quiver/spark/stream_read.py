@@ -16,7 +16,7 @@ from quiver.promote import common_type
 from quiver.scan import conform
 from quiver.schemas import same_type
 from quiver.source.stores import Span, read_timed
-from quiver.spark.batch import merge, split
+from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark
 from quiver.spark.stream_query import StreamQuery
 from quiver.spark.tasks import open_store, with_place
@@ -28,7 +28,9 @@ _RESTART = "stop the query and start it again with the same checkpoint: it takes
 
 def read_share(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
     """Give the rows of some spans, in order, in batches as Spark likes them."""
-    return (to_spark(batch, query.target) for batch in merge(_conformed(query, spans)))
+    return gather(
+        _conformed(query, spans), query.stored, lambda batch: to_spark(batch, query.target)
+    )
 
 
 def _conformed(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:

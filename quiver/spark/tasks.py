@@ -22,7 +22,7 @@ from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.scan.plan import Piece
 from quiver.scan.read import read_piece, read_placed
 from quiver.scan.rows import mask_of
-from quiver.spark.batch import merge, split
+from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark
 
 __all__ = ["METADATA", "Recipe", "expired", "open_store", "store_id_of", "with_place"]
@@ -67,10 +67,7 @@ class Recipe:
         Raises MissingError if the store is not here, or a segment is gone.
         """
         with closing(open_store(self.path, self.store_id)) as disk:
-            for batch in merge(self._rows(disk, pieces)):
-                kept = batch if self.where is None else self._passing(batch)
-                if kept.num_rows:
-                    yield to_spark(kept, self.target)
+            yield from gather(self._rows(disk, pieces), self.stored, self._finish)
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -106,6 +103,9 @@ class Recipe:
             return
         for some in read_piece(disk, piece, columns=self.columns, sound=set()):
             yield from some.to_batches() if isinstance(some, pa.Table) else some
+
+    def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return to_spark(batch if self.where is None else self._passing(batch), self.target)
 
     def _passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         mask = mask_of(batch, self.where)

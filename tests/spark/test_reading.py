@@ -213,3 +213,12 @@ def test_a_task_is_told_of_its_own_segments_only(write) -> None:
     assert len(partitions) > 10
     assert len(pickle.dumps(reader)) < 5000
     assert len(pickle.dumps(partitions[0])) < len(pickle.dumps(partitions)) / 5
+
+
+def test_segments_whose_dictionaries_do_not_fit_into_one_are_read_together(write) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    words = [[f"{first}{number}" for number in range(100)] for first in "ab"]
+    store = write(
+        *([{"logs": pa.record_batch({"n": pa.array(some).cast(kind)})}] for some in words)
+    )
+    assert [row["n"] for row in _rows(_source(store))] == words[0] + words[1]

@@ -413,3 +413,14 @@ def test_what_takes_hardly_a_byte_is_in_a_share_too() -> None:
     weighed = [Weighed(Span(SegmentRef(0, seq, "", 1), 3, 4), 0, 9) for seq in range(3)]
     shares = share_out(weighed, bytes_max=128 << 20, count_min=2)
     assert [span for share in shares for span in share] == [one.span for one in weighed]
+
+
+def test_dictionaries_that_do_not_fit_into_one_are_in_one_share(write) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    words = [[f"{first}{number}" for number in range(100)] for first in "ab"]
+    store = write(
+        *([{"logs": pa.record_batch({"n": pa.array(some).cast(kind)})}] for some in words)
+    )
+    stream = reader(store)
+    start = stream.initialOffset()
+    assert rows(stream, start, stream.latestOffset(start, ALL)) == words[0] + words[1]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+Threads: TypeAlias = dict[tuple[str, int, str], float]
 
 
 class Cpu(NamedTuple):
@@ -37,12 +40,9 @@ def spent() -> Cpu:
     return Cpu(java / _TICKS, python / _TICKS)
 
 
-def by_thread() -> Counter[str]:
-    """Add up the seconds so far of kinds of Java's threads, and of Python.
-
-    Threads that have ended are not in it, so nothing but differences over a short time are true.
-    """
-    found: Counter[str] = Counter()
+def by_thread() -> Threads:
+    """Give the seconds so far of each thread of Java and of Python, by kind, process and thread."""
+    found: Threads = {}
     for pid in _below(os.getpid()):
         for place in Path(f"/proc/{pid}/task").glob("*"):
             try:
@@ -51,7 +51,15 @@ def by_thread() -> Counter[str]:
                 is_java = Path(f"/proc/{pid}/comm").read_text().strip() == "java"
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            found[_kind(name) if is_java else "Python"] += taken
+            found[_kind(name) if is_java else "Python", pid, place.name] = taken
+    return found
+
+
+def since(before: Threads) -> Counter[str]:
+    """Add up what each kind of thread has taken since then; without those that have ended."""
+    found: Counter[str] = Counter()
+    for thread, taken in by_thread().items():
+        found[thread[0]] += taken - before.get(thread, 0.0)
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from bench.spark import batch
-from bench.spark.cpu import by_thread
+from bench.spark.cpu import by_thread, since
 from bench.spark.flight import REST, STAGES, Flight, stages
 from bench.spark.workers import bench_session
 from quiver.spark import QuiverDataSource
@@ -27,7 +27,6 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("store", "ready", "none")
 TITLES = {"store": "store", "ready": "ready batches", "none": "Parquet, uncompressed"}
 THREADS = ("tasks", "garbage collector", "compilers", "rest of Java", "Python")
-_WARM_ROUNDS = 8
 _TOP = 12
 _PYTHON = {
     "crc32c": "checksums, which also bring in the pages",
@@ -76,23 +75,19 @@ def main() -> None:
 
 
 def _profiles(spark: SparkSession, job: batch.Job, folder: Path, rounds: int) -> dict[str, Profile]:
-    def run(source: str) -> None:
-        job.act(batch.load(spark, folder, job.rows, source), folder)
-
-    for _ in range(_WARM_ROUNDS):
-        for source in SOURCES:
-            run(source)
     found = {}
-    for source in SOURCES:
-        flight, before = Flight(spark), by_thread()
-        flight.start()
-        for _ in range(rounds):
-            run(source)
-        seconds = by_thread()
-        samples = flight.stop(folder / f"{source}.jfr")
-        taken = Counter({kind: (seconds[kind] - before[kind]) / rounds for kind in seconds})
-        top = Counter(frames[0] for frames in samples)
-        found[source] = Profile(taken, stages(samples), top, len(samples))
+    for _ in range(2):  # The first time warms up: Java compiles anew what is recorded first.
+        for source in SOURCES:
+            flight, taken = Flight(spark), Counter[str]()
+            flight.start()
+            for _ in range(rounds):
+                before = by_thread()
+                job.act(batch.load(spark, folder, job.rows, source), folder)
+                taken.update(since(before))
+            samples = flight.stop(folder / f"{source}.jfr")
+            seconds = Counter({kind: value / rounds for kind, value in taken.items()})
+            top = Counter(frames[0] for frames in samples)
+            found[source] = Profile(seconds, stages(samples), top, len(samples))
     return found
 
 

@@ -91,6 +91,25 @@ def _row(job: Job, found: dict[tuple[str, str], list[tuple[float, Cpu]]]) -> dic
         "floor_ratios": {s: walls[s] / walls["ready"] for s in job.goals},
         "floor_cpu_ratios": {s: cpus[s] / cpus["ready"] for s in job.goals},
         "goals": job.goals,
+        "rows": [_reported(job, source, found) for source in job.goals],
+    }
+
+
+def _reported(
+    job: Job, source: str, found: dict[tuple[str, str], list[tuple[float, Cpu]]]
+) -> dict[str, object]:
+    """Make a line of the common report: the ratio, and the least and the most of a round."""
+    theirs, ours = ([wall for wall, _ in found[job.name, s]] for s in (source, "store"))
+    each = [their / our for their, our in zip(theirs, ours, strict=True)]
+    ratio = statistics.median(theirs) / statistics.median(ours)
+    return {
+        "measure": f"{job.name}: a store by Parquet ({source})",
+        "ratio": ratio,
+        "least": min(each),
+        "most": max(each),
+        "bound": "at least",
+        "wanted": job.goals[source],
+        "reached": ratio >= job.goals[source],
     }
 
 

@@ -68,7 +68,9 @@ def main() -> None:
         finally:
             spark.stop()
         python = _python(folder / "six")
-    text = "\n".join([_head(asked.rounds), *_java(found), *_told_python(python)]) + "\n"
+    text = (
+        "\n".join([_head(asked.rounds, asked.scale), *_java(found), *_told_python(python)]) + "\n"
+    )
     if not asked.attempt:
         (ROOT / "bench" / "SPARK_PROFILE.md").write_text(text)
     print(text)
@@ -117,9 +119,9 @@ def _python(store: Path) -> dict[str, float]:
     return found | {"all of it, unprofiled": whole}
 
 
-def _head(rounds: int) -> str:
+def _head(rounds: int, scale: float) -> str:
     about = (
-        f"{time.strftime('%Y-%m-%d')}. `python -m bench.spark.profile`: the rows of "
+        f"{time.strftime('%Y-%m-%d')}. `python -m bench.spark.profile`: {scale:g} of the rows of "
         f"[SPARK.md](SPARK.md), warm, {rounds} runs each on {os.cpu_count()} cores, load at the "
         f"end {os.getloadavg()[0]:.1f}. Seconds are CPU seconds of a run, by thread from the "
         "kernel; those of the tasks' threads are shared out by samples of Java's flight recorder. "

@@ -6,16 +6,14 @@ Writes ``bench/SPARK.md``, ``bench/spark.json`` and ``bench/spark.svg`` unless `
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
 from pathlib import Path
 
+from bench.kit import ROOT, save
 from bench.spark import batch, streaming
 from bench.spark.workers import bench_session
-
-ROOT = Path(__file__).parents[2]
 
 
 def main() -> None:
@@ -36,13 +34,15 @@ def main() -> None:
             spark.stop()
     text = page(rows, asked.rounds) + told(figures)
     if not asked.attempt:
-        (ROOT / "bench" / "SPARK.md").write_text(text)
         found = {
+            "title": "Spark: a store against Parquet",
+            "rounds": asked.rounds,
+            "scale": asked.scale,
             "rows": [line for row in rows for line in row.pop("rows")],
             "batch": rows,
             "streaming": [one._asdict() for one in figures],
         }
-        (ROOT / "bench" / "spark.json").write_text(json.dumps(found, indent=2) + "\n")
+        save("spark", text, **found)
         plot(rows)
     print(text)
 

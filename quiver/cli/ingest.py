@@ -62,10 +62,6 @@ class _Tally:
             "quiver ingest store --slot events --follow files:inbox",
             "files of a folder, as they come",
         ),
-        (
-            "quiver ingest s --slot a --follow nats://host --messages json --columns n:int64",
-            "messages, each one a row",
-        ),
     ),
 )
 @click.argument("folder", metavar="DIR")
@@ -106,7 +102,7 @@ class _Tally:
 @click.option(
     "--messages",
     type=click.Choice(["json", "csv", "bytes"]),
-    help="With --follow: take the messages of a source apart, each of which is one row.",
+    help="With --follow: take messages apart, each one a row; --columns says into what.",
 )
 @click.option(
     "--columns", metavar="COLUMNS", help="With --messages: 'id:int64 not null, text:string, ...'."

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 
-from quiver.bundle import resolve_bundle
+from quiver.bundle import KnownSchemas, resolve_bundle
 from quiver.config import LimitsConfig
 from quiver.ipc import decode_stream, encode_stream
 from quiver.slots import SlotTable
@@ -31,9 +31,9 @@ def test_batches_survive_a_round_trip_through_bytes(batch: pa.RecordBatch) -> No
 @FEW
 @given(bundles(SLOTS))
 def test_bundles_are_taken_by_a_store_of_their_slots(bundle: dict[str, pa.RecordBatch]) -> None:
-    batches = resolve_bundle(bundle, SlotTable.of(SLOTS), LimitsConfig())
+    batches = resolve_bundle(bundle, SlotTable.of(SLOTS), KnownSchemas(LimitsConfig()))
     assert len(batches) == len(bundle)
-    assert all(batches[SLOTS.index(name)] is batch for name, batch in bundle.items())
+    assert all(batches[SLOTS.index(name)][0] is batch for name, batch in bundle.items())
 
 
 @pytest.mark.parametrize(

@@ -106,10 +106,13 @@ def _check(screen: Screen, folder: Folder, report: Report) -> None:
             command = [program, "check", path]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             said = (done.stdout + done.stderr).strip()
-            if done.returncode or not done.stdout.startswith("OK"):
+            verdict = said.rpartition("\n")[2]  # Behind notes: a kill may have cut an append off.
+            if done.returncode or not verdict.startswith("OK"):
                 report.check_failure = f"quiver check ended with {done.returncode}: {said}"
             step.advance()
-            step.result("[red]failed[/red]" if report.check_failure else said.partition(" in ")[0])
+            step.result(
+                "[red]failed[/red]" if report.check_failure else verdict.partition(" in ")[0]
+            )
 
 
 def _deliver(screen: Screen, folder: Folder, report: Report) -> None:

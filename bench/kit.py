@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-__all__ = ["ROOT", "Bench", "clocked", "machine", "p99", "quantile", "save", "table", "warm"]
+__all__ = [
+    "ROOT",
+    "Bench",
+    "clocked",
+    "machine",
+    "p99",
+    "quantile",
+    "run_parts",
+    "save",
+    "table",
+    "warm",
+]
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -135,6 +148,26 @@ class Bench:
             *table(self.rows),
         ]
         return "\n".join([*lines, *self.notes]) + "\n"
+
+
+def run_parts(
+    part: str, title: str, acts: Mapping[str, Callable[[Bench], object]], *, rounds: int = 5
+) -> None:
+    """Be the program of a bench: read the options, measure, write the page unless told not to."""
+    options = argparse.ArgumentParser(prog=f"bench.{part}", description=title)
+    options.add_argument("--rounds", type=int, default=rounds)
+    options.add_argument("--scale", type=float, default=1.0, help="of the amount of data")
+    options.add_argument("--dir", help="where to write, on the disk to be measured")
+    options.add_argument("--only", choices=acts, action="append", help="a part of it; no page then")
+    options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory(prefix="quiver-bench-", dir=asked.dir) as folder:
+        bench = Bench(Path(folder), rounds=asked.rounds, scale=asked.scale, part=part, title=title)
+        for name in asked.only or acts:
+            acts[name](bench)
+    if not asked.attempt and not asked.only:
+        bench.save()
+    print(bench.page())
 
 
 def save(part: str, page: str, **found: Any) -> None:

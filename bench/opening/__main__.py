@@ -5,12 +5,9 @@ Writes ``bench/OPENING.md`` and ``bench/opening.json`` unless ``--try`` is given
 
 from __future__ import annotations
 
-import argparse
-import tempfile
-from pathlib import Path
 from typing import Final
 
-from bench.kit import Bench
+from bench.kit import run_parts
 from bench.opening.killed import killed
 from bench.opening.memory import memory
 from bench.opening.scans import cold, scans
@@ -25,31 +22,5 @@ PARTS: Final = {
 }
 
 
-def main() -> None:
-    """Measure, and write the page."""
-    options = argparse.ArgumentParser(prog="bench.opening", description=__doc__)
-    options.add_argument("--rounds", type=int, default=7)
-    options.add_argument("--scale", type=float, default=1.0, help="of the amount of data")
-    options.add_argument("--dir", help="where to write, on the disk to be measured")
-    options.add_argument(
-        "--only", choices=PARTS, action="append", help="a part of it; no page then"
-    )
-    options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
-    asked = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="quiver-bench-", dir=asked.dir) as folder:
-        bench = Bench(
-            Path(folder),
-            rounds=asked.rounds,
-            scale=asked.scale,
-            part="opening",
-            title="Opening and reading against the same bytes read raw",
-        )
-        for name in asked.only or PARTS:
-            PARTS[name](bench)
-    if not asked.attempt and not asked.only:
-        bench.save()
-    print(bench.page())
-
-
 if __name__ == "__main__":
-    main()
+    run_parts("opening", "Opening and reading against the same bytes read raw", PARTS, rounds=7)

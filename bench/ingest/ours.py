@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import time
@@ -37,15 +38,20 @@ Bundles = list[dict[str, pa.RecordBatch]]
 
 
 def standard(rows: int, count: int) -> Bundles:
-    """Give standard bundles; the same sixteen again and again."""
-    some = [shapes.standard(rows, seed, narrow=True) for seed in range(16)]
-    return list(itertools.islice(itertools.cycle(some), count))
+    """Give standard bundles, those of one lot again and again."""
+    return list(itertools.islice(itertools.cycle(_lot(rows)), count))
 
 
 def frames(bundles: Bundles) -> list[bytes]:
-    """What the log writes for them; the same sixteen as well."""
-    some = shapes.frames([shapes.encoded(bundle, n) for n, bundle in enumerate(bundles[:16])])
-    return list(itertools.islice(itertools.cycle(some), len(bundles)))
+    """What the log writes for them, each different one once."""
+    some = {id(bundle): bundle for bundle in bundles}
+    written = shapes.frames([shapes.encoded(bundle, n) for n, bundle in enumerate(some.values())])
+    return list(itertools.islice(itertools.cycle(written), len(bundles)))
+
+
+@functools.cache
+def _lot(rows: int) -> Bundles:
+    return shapes.lot(rows)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.peers.peer import Bundle, Encoder, decode
-from bench.wal.shapes import SLOTS, standard
+from bench.wal.shapes import SLOTS, lot
 
 __all__ = ["Sums", "expected", "load", "prepare", "sums"]
 
@@ -26,9 +26,8 @@ def prepare(place: Path, rows: int) -> None:
     """Write some different bundles, which are appended in turn."""
     place.mkdir()
     encoder = Encoder()
-    for seed in range(16 if rows <= 1000 else 6):
-        value = encoder.encode(standard(rows, seed, narrow=True))
-        (place / f"{seed:02}").write_bytes(value)
+    for number, bundle in enumerate(lot(rows)):
+        (place / f"{number:04}").write_bytes(encoder.encode(bundle))
 
 
 def load(place: Path) -> list[dict[str, pa.RecordBatch]]:
@@ -46,7 +45,7 @@ def sums(bundles: Iterable[Bundle]) -> Sums:
     for bundle in bundles:
         for slot, batch in bundle.items():
             rows[slot] += batch.num_rows
-            column = batch.column("severity" if slot == SLOTS[0] else "value")
+            column = batch.column("flags" if slot == SLOTS[0] else "str")
             if slot != SLOTS[0]:
                 column = pc.binary_length(column.cast(pa.string()))
             contents[slot] += pc.sum(column).as_py() or 0

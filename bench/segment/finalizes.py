@@ -47,13 +47,13 @@ def open_config(durability: str) -> Config:
     )
 
 
-def bundles_for(rows: int, byte_count: int = SEGMENT_BYTES, *, narrow: bool = True) -> Bundles:
+def bundles_for(rows: int, byte_count: int = SEGMENT_BYTES) -> Bundles:
     """Give standard bundles whose payloads have so many bytes together."""
-    some = [shapes.standard(rows, seed, narrow=narrow) for seed in range(16)]
+    some = shapes.lot(rows)
     each = statistics.mean(
         sum(len(payload.data) for payload in shapes.encoded(bundle, 0).payloads) for bundle in some
     )
-    return [some[number % 16] for number in range(int(byte_count / each) + 1)]
+    return [some[number % len(some)] for number in range(int(byte_count / each) + 1)]
 
 
 def filled(folder: Path, bundles: Bundles, durability: str = "segment") -> Store:

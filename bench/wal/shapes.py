@@ -33,8 +33,8 @@ def lot(rows: int) -> list[dict[str, pa.RecordBatch]]:
 def standard(rows: int, seed: int = 0) -> dict[str, pa.RecordBatch]:
     """Four slots as OTAP has them: ``rows`` log records, four attributes to each, few others.
 
-    The words of dictionaries, a quarter of a record and half an attribute of it, are new in each
-    seed: that is the hard case for whoever unites them.
+    Bodies, one for four records, and values of attributes, one for two, are new in each seed: that
+    is the hard case for whoever unites dictionaries.
     """
     some = _Some(rows, seed)
     return {
@@ -46,7 +46,7 @@ def standard(rows: int, seed: int = 0) -> dict[str, pa.RecordBatch]:
 
 
 class _Some:
-    """Random columns of a bundle; its words are its own."""
+    """Random columns of a bundle."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self.rows = rows
@@ -54,8 +54,9 @@ class _Some:
         self.lot = np.random.default_rng(seed)
 
     def words(self, text: str, count: int, rows: int, *, kind: Any = np.uint8) -> Any:
-        """A dictionary of so many words of which rows are picked."""
-        values = pa.array([f"{text} {self.seed}.{n}" for n in range(count)])
+        """A dictionary of so many words of which rows are picked; a long one's are its own."""
+        own = f"{self.seed}." if kind is np.uint16 else ""
+        values = pa.array([f"{text} {own}{n}" for n in range(count)])
         indices: Any = pa.array(self.lot.integers(0, count, rows).astype(kind))
         return pa.DictionaryArray.from_arrays(indices, values)
 

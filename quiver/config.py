@@ -24,6 +24,7 @@ __all__ = [
     "Compression",
     "Config",
     "Coordination",
+    "Dictionaries",
     "Durability",
     "LimitsConfig",
     "Reclaim",
@@ -43,6 +44,7 @@ RecoveryPolicy = Literal["salvage", "strict"]
 Reclaim = Literal["punch", "copy"]
 Compression = Literal["none", "lz4", "zstd"]
 SchemaMetadata = Literal["keep", "drop"]
+Dictionaries = Literal["auto", "unite", "keep"]
 Coordination = Literal["static", "shared"]
 
 _MIB: Final = 1 << 20
@@ -90,6 +92,9 @@ class SegmentConfig:
     before its stream is followed by a fresh one; a single bundle may bring more.
     ``schema_metadata``: ``drop`` takes the metadata of schemas and fields off at append, so that
     producers who write something new there each time do not make a stream of each bundle.
+    ``dictionaries``: ``unite`` makes one of those that the bundles of a segment bring for a column,
+    ``keep`` leaves each payload the stream that it came as, and ``auto`` unites them unless bundles
+    come too fast for that.
     """
 
     target_size: int = field(default=32 * _MIB, metadata=_BYTES)
@@ -98,6 +103,7 @@ class SegmentConfig:
     max_streams: int = field(default=512, metadata=_count("streams"))
     dictionary_cardinality: int = field(default=DICTIONARY_CARDINALITY, metadata=_count("values"))
     schema_metadata: SchemaMetadata = "keep"
+    dictionaries: Dictionaries = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +329,7 @@ _CHOICES: Final[dict[str, Any]] = {
     "reclaim": Reclaim,
     "compression": Compression,
     "schema_metadata": SchemaMetadata,
+    "dictionaries": Dictionaries,
 }
 _PARSERS: Final[dict[str, Callable[[Any, str], int]]] = {
     "bytes": lambda value, key: parse_bytes(value, key=key),

@@ -23,7 +23,14 @@ from quiver.config import Compression
 from quiver.ipc import encode_file
 from quiver.ipc_messages import batch_message, file_blocks, file_footer, footer_schema
 
-__all__ = ["Messages", "build_file", "encode_messages", "own_messages"]
+__all__ = [
+    "FIRST_BLOCK",
+    "Messages",
+    "build_file",
+    "encode_messages",
+    "footer_around",
+    "own_messages",
+]
 
 Piece: TypeAlias = bytes | memoryview
 _Lengths: TypeAlias = npt.NDArray[np.int64]
@@ -31,6 +38,8 @@ _Lengths: TypeAlias = npt.NDArray[np.int64]
 _BLOCK: Final = np.dtype(
     [("offset", "<i8"), ("metadata", "<i4"), ("padding", "<i4"), ("body", "<i8")]
 )
+FIRST_BLOCK: Final = 40
+"""Where the first block of a footer is that ``footer_around`` made."""
 _SMALL_BYTES: Final = 1 << 14
 """Pieces below that cost more to go over than to copy."""
 _END: Final = b"\xff\xff\xff\xff\0\0\0\0"
@@ -144,19 +153,27 @@ def _blocks(lengths: _Lengths, behind: int) -> bytes:
 
 
 def _footer(template: memoryview, dictionaries: bytes, batches: bytes) -> bytes:
-    """Give a footer with these blocks and the schema of another one.
+    """Give a footer with these blocks and the schema of another one."""
+    version, schema = footer_schema(template)
+    return footer_around((template, version, schema), dictionaries, batches)
+
+
+def footer_around(
+    described: tuple[memoryview, int, int], dictionaries: bytes, batches: bytes
+) -> bytes:
+    """Give a footer with these blocks, around metadata of a version that has a schema at a place.
 
     In FlatBuffers a reference is the distance forward to what it means, and structs of eight bytes
-    lie at multiples of eight. So: root, vtable, table, both vectors, then all of the template.
+    lie at multiples of eight. So: root, vtable, table, both vectors, then all of the metadata.
     """
-    version, schema = footer_schema(template)
-    first = 40  # u32 root; vtable of 6 u16 at 4; table of 20 bytes at 16; 36: padding and count.
-    second = first + len(dictionaries) + 8
+    metadata, version, schema = described
+    # u32 root; vtable of 6 u16 at 4; table of 20 bytes at 16; 36: the first count.
+    second = FIRST_BLOCK + len(dictionaries) + 8
     base = second + len(batches)
     vtable = struct.pack("<6H", 12, 20, 4, 8, 12, 16)
     table = struct.pack(
-        "<ihxxIII", 12, version, base + schema - 24, first - 4 - 28, second - 4 - 32
+        "<ihxxIII", 12, version, base + schema - 24, FIRST_BLOCK - 4 - 28, second - 4 - 32
     )
     counts = struct.pack("<I", len(dictionaries) // 24), struct.pack("<4xI", len(batches) // 24)
     root = struct.pack("<I", 16) + vtable + table
-    return root + counts[0] + dictionaries + counts[1] + batches + bytes(template)
+    return root + counts[0] + dictionaries + counts[1] + batches + bytes(metadata)

@@ -30,11 +30,14 @@ from quiver.ipc_plain import plain_messages
 
 __all__ = [
     "Blocks",
+    "MessagePlace",
     "batch_message",
     "file_blocks",
     "file_footer",
     "footer_schema",
+    "message_schema",
     "stream_decoded_bytes",
+    "stream_messages",
 ]
 
 _U8: Final = struct.Struct("<B").unpack_from
@@ -63,7 +66,8 @@ _KIND_DICTIONARY, _KIND_BATCH = 2, 3
 _VERSION_5: Final = 4
 _NOT_COMPRESSED: Final = -1
 _LENGTH_BYTES: Final = 8
-_END_BYTES: Final = 8
+_END: Final = b"\xff\xff\xff\xff\0\0\0\0"
+_END_BYTES: Final = len(_END)
 _ALIGNMENT: Final = 8
 
 
@@ -74,6 +78,20 @@ class _Message(NamedTuple):
     fields: list[int]
     body_start: int
     body_bytes: int
+
+
+class MessagePlace(NamedTuple):
+    """A message of a stream: where it starts, how long metadata and body are, what it holds.
+
+    ``length_place`` is where its metadata says how long the body is, from its start; 0 if it
+    does not.
+    """
+
+    start: int
+    metadata_bytes: int
+    body_bytes: int
+    length_place: int
+    is_batch: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +240,45 @@ def batch_message(data: memoryview) -> tuple[int, int, int] | None:
     if any(length % _ALIGNMENT for length in lengths):
         return None  # A file would refuse what comes behind it.
     return start, *lengths
+
+
+def stream_messages(data: memoryview) -> list[MessagePlace] | None:
+    """Find what is in a stream behind its schema: dictionaries, then one batch, then the end.
+
+    None if it is anything else, if a body is compressed, or if metadata is not of version 5.
+    """
+    found: list[MessagePlace] = []
+    try:
+        schema = _message(data, 0)
+        start = schema.body_start + schema.body_bytes
+        while not found or not found[-1].is_batch:
+            message = _message(data, start)
+            if not message.fields or _compressed_buffers(message):
+                return None
+            metadata, (version, kind, _, length, _) = message.metadata, message.fields
+            if not version or not kind or _I16(metadata, version)[0] != _VERSION_5:
+                return None
+            number = _U8(metadata, kind)[0]
+            if number not in (_KIND_BATCH, _KIND_DICTIONARY):
+                return None
+            size = message.body_start - start
+            place = size - len(metadata) + length if length else 0
+            is_batch = number == _KIND_BATCH
+            found.append(MessagePlace(start, size, message.body_bytes, place, is_batch))
+            if size % _ALIGNMENT or message.body_bytes % _ALIGNMENT:
+                return None  # A file would refuse what comes behind it.
+            start = message.body_start + message.body_bytes
+    except (struct.error, DamagedEntry):
+        return None
+    return found if bytes(data[start:]) == _END else None
+
+
+def message_schema(data: memoryview) -> tuple[memoryview, int, int]:
+    """Find the schema in the first message: all metadata, its version, and the schema's table."""
+    message = _message(data, 0)
+    version, _, header, *_ = message.fields
+    number = _I16(message.metadata, version)[0] if version else 0
+    return message.metadata, number, _follow(message.metadata, header)
 
 
 def _message(data: memoryview, offset: int) -> _Message:

@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from quiver.disk.copying import write_parts
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk, File
 from quiver.errors import MissingError, QuiverError
@@ -19,6 +20,9 @@ TEMPORARY = ".tmp"
 
 _PIECE: Final = 2 << 20
 """Bytes of a new file that are written at once, and by which the disk may lag behind."""
+
+_PARTS_MAX: Final = 512
+"""Of a piece; a call takes no more than twice as many."""
 
 
 def is_temporary(name: str) -> bool:
@@ -37,34 +41,27 @@ def replace(disk: Disk, path: str, data: Bytes) -> None:
     write_new(disk, path, [data], mode=FILE_MODE)
 
 
-def _pieces(parts: Iterable[Bytes]) -> Iterator[memoryview]:
+def _pieces(parts: Iterable[Bytes]) -> Iterator[list[memoryview]]:
     """Give the bytes of parts in pieces of which all but the last have the same round size.
 
-    Small writes, or such that end in the middle of a page, cost several times as much as to copy
-    what they write. A piece may be overwritten once the next one is asked for.
+    Small writes, or such that end in the middle of a page, cost several times as much.
     """
-    begun = bytearray()
-    room: memoryview | None = None
+    begun: list[memoryview] = []
     filled = 0
     for part in parts:
         rest = memoryview(part).cast("B")
         while rest:
-            if not filled and len(rest) >= _PIECE:
-                yield rest[:_PIECE]
-                rest = rest[_PIECE:]
-                continue
-            piece, rest = rest[: _PIECE - filled], rest[_PIECE - filled :]
-            if room is None:
-                begun += piece
-            else:
-                room[filled : filled + len(piece)] = piece
+            piece = rest[: _PIECE - filled]
+            rest = rest[len(piece) :]
+            begun.append(piece)
             filled += len(piece)
             if filled == _PIECE:
-                room = memoryview(begun) if room is None else room
-                yield room
-                filled = 0
-    if filled:
-        yield (memoryview(begun) if room is None else room)[:filled]
+                yield begun
+                begun, filled = [], 0
+            elif len(begun) == _PARTS_MAX:
+                begun = [memoryview(b"".join(begun))]
+    if begun:
+        yield begun
 
 
 def _write_back(file: File, offset: int) -> None:
@@ -91,10 +88,10 @@ def write_new(disk: Disk, path: str, parts: Iterable[Bytes], *, mode: int) -> in
     offset = 0
     try:
         for piece in _pieces(parts):
-            file.write(offset, piece)
-            if len(piece) == _PIECE:
+            size = write_parts(file, offset, piece)
+            if size == _PIECE:
                 _write_back(file, offset)
-            offset += len(piece)
+            offset += size
         file.sync()
         file.close()
         disk.rename(temporary, path)

@@ -30,6 +30,8 @@ class Preparation:
         self._lock = threading.Lock()
         self._builder = SegmentBuilder(config, trusted=True)
         self._wanted = False
+        self.spent_ns = 0
+        """How long it took so far."""
 
     @property
     def bundle_count(self) -> int | None:

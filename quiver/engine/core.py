@@ -28,6 +28,7 @@ from quiver.engine.desk import Outlet
 from quiver.engine.encoding import Encoder
 from quiver.engine.listeners import Listeners
 from quiver.engine.numbers import core_folder, core_numbers
+from quiver.engine.pace import Pace
 from quiver.engine.progress import CoreProgress
 from quiver.engine.readers import Readers
 from quiver.engine.reserve import Reserve
@@ -99,6 +100,8 @@ class Sealed:
     """The place in the WAL behind its last bundle."""
     ahead: Preparation | None = None
     """What was done for it while it was open."""
+    filled_ns: int = 0
+    """How long it was open."""
     progress: Table = field(default_factory=Table)
     """How far sources were read with its bundles."""
 
@@ -148,6 +151,8 @@ class Core:
     listeners: Listeners = field(default_factory=Listeners)
     readers: Readers = field(init=False)
     encoder: Encoder = field(init=False)
+    pace: Pace = field(init=False)
+    """Whether there is time to unite dictionaries."""
     damaged_segments: set[int] = field(default_factory=set)
     missing_segments: set[int] = field(default_factory=set)
     unread_counts: dict[int, int] = field(default_factory=dict)
@@ -202,6 +207,7 @@ class Core:
         self.changed = threading.Condition(self.lock)
         self.readers = Readers(self.disk, self.config.limits)
         self.encoder = Encoder(self.manifest.slots, self.config)
+        self.pace = Pace(self.config.segment)
         self.written = threading.Condition(self.lock)
 
     def announce(self) -> None:

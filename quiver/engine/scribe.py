@@ -33,6 +33,10 @@ def look_ahead(core: Core) -> None:
         opened = core.open_segment
         if core.closing or opened.stored_count or not opened.bundles:
             return
+        began_ns = core.clock.monotonic_ns()
+        age_ns = began_ns - (opened.opened_ns or began_ns)
+        if core.ahead is None and core.pace.hurries(opened.payload_bytes, age_ns):
+            return
         if core.ahead is None:
             core.ahead = Preparation(core.config.segment)
         ahead, slots, done = core.ahead, core.manifest.slots, core.ahead.bundle_count
@@ -41,6 +45,7 @@ def look_ahead(core: Core) -> None:
         bundles = [b for b in opened.bundles[done:] if isinstance(b, EncodedBundle)]
     with contextlib.suppress(QuiverError, MemoryError, *ARROW_FAULTS):
         ahead.add(bundles, done, slots)
+        ahead.spent_ns += core.clock.monotonic_ns() - began_ns
     _let_go_of_memory()
 
 

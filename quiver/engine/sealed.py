@@ -46,14 +46,17 @@ def seal(core: Core) -> None:
 
     Only while nothing else is sealed, and inside ``Core.whole``: a bundle must not be in both.
     """
-    last_seq = core.open_segment.bundles[-1].wal_seq
+    opened = core.open_segment
+    last_seq = opened.bundles[-1].wal_seq
+    now_ns = core.clock.monotonic_ns()
     core.sealed = Sealed(
-        core.open_segment,
+        opened,
         core.next_segment_seq,
         # Numbers that are used up and in no bundle are those of entries that recovery set aside.
         max(last_seq, core.next_wal_seq - 1),
         core.open_end,
         core.ahead,
+        now_ns - (now_ns if opened.opened_ns is None else opened.opened_ns),
         core.progress.seal(),
     )
     core.ahead = None
@@ -195,16 +198,20 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
         wal_offset=sealed.end.offset,
     )
     folder = core.path("segments")
+    ahead, byte_count = sealed.ahead, sealed.content.payload_bytes
+    began_ns = core.clock.monotonic_ns()
+    keep = not ahead and core.pace.keeps(byte_count, sealed.filled_ns)
     try:
-        return write_segment(
+        info = write_segment(
             core.disk,
             folder,
             sealed.content.encoded(),
             label=label,
             config=core.config.segment,
             trusted=True,
-            builder=None if sealed.ahead is None else sealed.ahead.hand_over(),
+            builder=None if ahead is None else ahead.hand_over(),
             progress=sealed.progress.encode() if sealed.progress else b"",
+            keep=keep,
         )
     except QuiverError as error:
         core.metrics.add("quiver.segment.finalize_failures")
@@ -212,6 +219,10 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
             # Named but perhaps not durable: only a recovery can tell which.
             core.fault = error
         raise
+    if not keep:
+        spent_ns = 0 if ahead is None else ahead.spent_ns
+        core.pace.note(byte_count, spent_ns + core.clock.monotonic_ns() - began_ns)
+    return info
 
 
 def _register(core: Core, sealed: Sealed, info: SegmentInfo | None) -> None:

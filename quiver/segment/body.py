@@ -30,11 +30,15 @@ class PagesAhead(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A whole stream, which starts at a multiple of ``align`` bytes."""
+    """A whole stream, which starts at a multiple of ``align`` bytes.
+
+    Unless it is ``paged``, its pages have no checksums of their own.
+    """
 
     pieces: Sequence[Piece]
     align: int = ALIGNMENT
     ahead: PagesAhead | None = None
+    paged: bool = True
 
 
 class GrowingBody:

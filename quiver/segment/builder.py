@@ -7,7 +7,7 @@ streams depend on the bundles and their order alone, not on how many came togeth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from quiver.config import SegmentConfig
 from quiver.errors import InputError
 from quiver.ipc import decode_own_streams, decode_stream, schema_message
 from quiver.payload import EncodedBundle, Payload
+from quiver.segment.kept import KEPT_BYTES_MIN, keep
 from quiver.segment.open_segment import check_bundle
 from quiver.segment.stream import (
     Chunks,
@@ -26,6 +27,9 @@ from quiver.segment.stream import (
 from quiver.slots import SlotTable
 
 __all__ = ["BuiltStream", "SegmentBuilder"]
+
+_Key: TypeAlias = tuple[int, bytes, bytes]
+_Members: TypeAlias = list[tuple[int, Payload]]
 
 _WINDOW: Final = 1024
 """Chunks that a stream is offered at once; fewer while they do not fit."""
@@ -64,7 +68,24 @@ class SegmentBuilder:
         if not self.sound:
             raise InputError("a builder is used after it failed", hint="begin with a new one")
         self.sound = False
-        gathered: dict[tuple[int, bytes, bytes], list[tuple[int, Payload]]] = {}
+        for key, members in self._gathered(bundles).items():
+            self._add(key, members, slots)
+        self.bundles += bundles
+        self.sound = True
+
+    def _add(self, key: _Key, members: _Members, slots: SlotTable) -> None:
+        payloads = [memoryview(payload.data) for _, payload in members]
+        batches = decode_own_streams(payloads)
+        group = self._groups.get(key)
+        if group is None:
+            event_column = slots[key[0]].event_time
+            group = _Group(batches[0].schema, event_column, self._config)
+            self._groups[key] = group
+        group.add(Chunks([index for index, _ in members], batches, payloads))
+
+    def _gathered(self, bundles: Sequence[EncodedBundle]) -> dict[_Key, _Members]:
+        """Group the payloads of more bundles by slot, fingerprint and schema."""
+        gathered: dict[_Key, _Members] = {}
         for index, bundle in enumerate(bundles, len(self.bundles)):
             check_bundle(bundle)
             for payload in bundle.payloads:
@@ -74,17 +95,39 @@ class SegmentBuilder:
                 # refused, since the bundles were taken long ago.
                 key = (payload.slot_id, payload.fingerprint, schema_message(payload.data))
                 gathered.setdefault(key, []).append((index, payload))
-        for key, members in gathered.items():
-            payloads = [memoryview(payload.data) for _, payload in members]
-            batches = decode_own_streams(payloads)
-            group = self._groups.get(key)
-            if group is None:
-                event_column = slots[key[0]].event_time
-                group = _Group(batches[0].schema, event_column, self._config)
-                self._groups[key] = group
-            group.add(Chunks([index for index, _ in members], batches, payloads))
-        self.bundles += bundles
-        self.sound = True
+        return gathered
+
+    def keep(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> list[BuiltStream]:
+        """Give the streams of bundles, with each payload as it came unless it is small.
+
+        For a builder without a bundle, which is of no use afterwards. Raises what ``add`` does.
+        """
+        self.sound = False
+        built = []
+        for key, members in self._gathered(bundles).items():
+            kept = self._kept(key, members, slots)
+            if kept is None:
+                self._add(key, members, slots)
+            else:
+                built += kept
+        return [*built, *self.finish()]
+
+    def _kept(self, key: _Key, members: _Members, slots: SlotTable) -> list[BuiltStream] | None:
+        """Keep payloads of one schema; None if they are to be united."""
+        payloads = [memoryview(payload.data) for _, payload in members]
+        if sum(map(len, payloads)) < KEPT_BYTES_MIN * len(payloads):
+            return None
+        schema = pa.ipc.read_schema(pa.py_buffer(payloads[0]))
+        kept = keep(
+            schema,
+            [index for index, _ in members],
+            payloads,
+            rows=[payload.row_count for _, payload in members],
+            event_column=slots[key[0]].event_time,
+        )
+        if kept is None:
+            return None
+        return [BuiltStream(key[0], key[1], schema, stream) for stream in kept]
 
     def sum_up(self) -> None:
         """Compute checksums of what is in, so that nobody must who writes the segment."""

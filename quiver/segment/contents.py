@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ from quiver.slots import SlotTable
 __all__ = ["Contents", "SegmentLabel"]
 
 _INT64: Final = np.iinfo(np.int64)
+_Omissions: TypeAlias = Mapping[tuple[int, int], bytes | None]
+"""By slot, and the identity of a schema that is alive meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,10 @@ class Contents:
         for stream in placed:
             checks.add_stream(stream)
         schemas = _representative_schemas(self.built)
+        omitted = _omissions(self.built, schemas)
         entries, index = [], []
         for stream_id, (built, found) in enumerate(zip(self.built, checks.streams, strict=True)):
-            entries.append(self._stream_entry(stream_id, built, found, schemas=schemas))
+            entries.append(self._stream_entry(stream_id, built, found, omitted=omitted))
             index.append(IndexEntry(stream_id, found.pages, built.stream.rows, built.stream.bounds))
         label = self.label
         about = Description(
@@ -101,11 +104,10 @@ class Contents:
         built: BuiltStream,
         checks: StreamChecks,
         *,
-        schemas: Mapping[int, pa.Schema],
+        omitted: _Omissions,
     ) -> StreamEntry:
         stream = built.stream
         event = stream.events.span()
-        representative = schemas.get(built.slot_id)
         ingested = [self.bundles[index].ingestion_ns for index in stream.bundles]
         return StreamEntry(
             stream_id=stream_id,
@@ -122,7 +124,7 @@ class Contents:
             event_ns_min=event[0] if event else None,
             event_ns_max=event[1] if event else None,
             null_counts=stream.null_counts,
-            omitted_columns=_omitted(built.schema, representative) if representative else None,
+            omitted_columns=omitted[built.slot_id, id(built.schema)],
             declared_schema=_declared(built.schema, stream.stored_schema),
         )
 
@@ -164,19 +166,31 @@ def _representative_schemas(built: Sequence[BuiltStream]) -> dict[int, pa.Schema
     found = {}
     for slot_id in sorted({each.slot_id for each in built}):
         try:
-            found[slot_id] = union_schema(b.schema for b in built if b.slot_id == slot_id)
+            same = {id(b.schema): b.schema for b in built if b.slot_id == slot_id}
+            found[slot_id] = union_schema(same.values())
         except InputError:
             continue  # Bundles are stored whatever their types; a reader of this slot will be told.
     return found
 
 
 def _declared(schema: pa.Schema, stored: pa.Schema) -> bytes | None:
-    if same_schema(stored, schema):
+    if stored is schema or same_schema(stored, schema):
         return None
     return schema.serialize().to_pybytes()
 
 
-def _omitted(schema: pa.Schema, representative: pa.Schema) -> bytes:
+def _omissions(built: Sequence[BuiltStream], schemas: Mapping[int, pa.Schema]) -> _Omissions:
+    """Find the omitted columns once for each schema: very many streams may share one."""
+    found: dict[tuple[int, int], bytes | None] = {}
+    for slot_id, _, schema, _ in built:
+        if (slot_id, id(schema)) not in found:
+            found[slot_id, id(schema)] = _omitted(schema, schemas.get(slot_id))
+    return found
+
+
+def _omitted(schema: pa.Schema, representative: pa.Schema | None) -> bytes | None:
+    if representative is None:
+        return None
     present = set(schema.names)
     bits = bytearray((len(representative) + 7) // 8)
     for place, name in enumerate(representative.names):
@@ -206,6 +220,8 @@ def _bundle_columns(
     unknown = np.ones(len(bundles), bool)
     for each in built:
         events = each.stream.events
+        if not events.known.any():
+            continue
         places = np.array(each.stream.bundles, np.int64)[events.known]
         # A bundle has no more than one chunk in a stream, so that no place comes twice.
         low[places] = np.minimum(low[places], events.low[events.known])

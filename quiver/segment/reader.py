@@ -307,7 +307,7 @@ class SegmentReader:
             entry,
             limits=self._limits,
             columns=columns,
-            pages=None if index is None else index.page_checksums(entry.stream_id),
+            pages=None if index is None else index.page_checksums(entry.stream_id) or None,
         )
 
     @property
@@ -338,7 +338,8 @@ class SegmentReader:
         if index is None:
             return
         data = memoryview(self._open_buffer())[entry.byte_offset :][: entry.byte_length]
-        found = page_checksums(data, entry.byte_offset) == index.page_checksums(entry.stream_id)
+        pages = index.page_checksums(entry.stream_id)
+        found = not pages or pages == page_checksums(data, entry.byte_offset)
         columns = index.columns(entry.stream_id, table.num_columns)
         rows = index.chunk_rows(entry).tolist()
         if table.num_columns:

@@ -37,6 +37,10 @@ class Sums(NamedTuple):
     crc32c: int
 
 
+NOTHING: Final = Sums(0, 0)
+"""Those of no bytes."""
+
+
 class Piece(NamedTuple):
     """Bytes of a file, and their checksums if somebody computed them before."""
 
@@ -44,9 +48,9 @@ class Piece(NamedTuple):
     sums: Sums | None = None
 
 
-def sum_up(data: Bytes) -> Sums:
-    """Compute both checks."""
-    found = Sums(0, 0)
+def sum_up(data: Bytes, before: Sums = NOTHING) -> Sums:
+    """Compute both checks, behind the bytes that have those ``before``."""
+    found = before
     view = memoryview(data)
     for start in range(0, len(view), BYTES_AT_ONCE):
         block = view[start : start + BYTES_AT_ONCE]

@@ -38,6 +38,7 @@ def write_segment(
     builder: SegmentBuilder | None = None,
     name: str | None = None,
     progress: bytes = b"",
+    keep: bool = False,
 ) -> SegmentInfo:
     """Write bundles as the segment file of ``label`` in ``folder``, read-only from the start.
 
@@ -56,7 +57,10 @@ def write_segment(
         raise InputError("an empty segment cannot be written", hint="append a bundle first")
     if len(bundles) > BUNDLES_MAX:
         raise InputError(f"a segment holds at most {BUNDLES_MAX:,} bundles")
-    built = _built(bundles, label.slots, builder=builder, config=config, trusted=trusted)
+    if keep and config.compression == "none":
+        built = SegmentBuilder(config, trusted=trusted).keep(bundles, label.slots)
+    else:
+        built = _built(bundles, label.slots, builder=builder, config=config, trusted=trusted)
     if len(built) > STREAMS_MAX:
         raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {len(built):,}")
     contents = Contents(bundles, built, label, lost or {}, config, progress)

@@ -19,7 +19,9 @@ from quiver.manifest import StoreManifest
 from quiver.segment import SegmentBuilder
 from quiver.testing.manual_clock import ManualClock
 
-CONFIG = {"segment": {"target_size": "1GB", "max_open_duration": "1h"}}
+CONFIG = {
+    "segment": {"target_size": "1GB", "max_open_duration": "1h", "dictionaries": "unite"},
+}
 
 
 def batch(number: int) -> pa.RecordBatch:

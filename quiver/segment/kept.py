@@ -1,0 +1,70 @@
+"""Streams that are kept as they came: each payload becomes an Arrow file of its own, uncopied.
+
+To unite dictionaries takes several times as long as to write the bytes. Where bundles come faster
+than that, a segment is made of such streams. What they lack is what would have to be looked for:
+bounds of columns and chunks, the number of nulls, and checksums of pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from quiver.ipc import decode_own_streams
+from quiver.ipc_around import FILE_HEAD, FileAround
+from quiver.segment.body import Body
+from quiver.segment.bounds import ColumnBounds
+from quiver.segment.events import EventRanges, event_place, event_ranges
+from quiver.segment.stream import FinishedStream
+from quiver.segment.sums import Piece
+
+__all__ = ["KEPT_BYTES_MIN", "keep"]
+
+KEPT_BYTES_MIN: Final = 4096
+"""Smaller payloads are united: what is put around each would be half of it."""
+_HEAD: Final = Piece(FILE_HEAD)
+
+
+def keep(
+    schema: pa.Schema,
+    bundles: Sequence[int],
+    payloads: Sequence[memoryview],
+    *,
+    rows: Sequence[int],
+    event_column: str,
+) -> list[FinishedStream] | None:
+    """Make a stream of each payload, all of one schema; None if one is not plainly one batch.
+
+    ``bundles`` has the index of the bundle of each, and ``rows`` how many it has.
+    """
+    around = FileAround.of(payloads[0])
+    if around is None:
+        return None
+    bodies = []
+    for payload in payloads:
+        tail = around.tail(payload)
+        if tail is None:
+            around = FileAround.of(payload)
+            tail = None if around is None else around.tail(payload)
+            if around is None or tail is None:
+                return None
+        bodies.append(Body([_HEAD, Piece(payload), Piece(tail)], paged=False))
+    nulls: tuple[int | None, ...] = (None,) * len(schema)
+    bounds = (ColumnBounds(),) * len(schema)
+    events = _events(schema, payloads, event_column)
+    return [
+        FinishedStream(schema, [index], [count], event, nulls, bounds, body)
+        for index, count, event, body in zip(bundles, rows, events, bodies, strict=True)
+    ]
+
+
+def _events(
+    schema: pa.Schema, payloads: Sequence[memoryview], event_column: str
+) -> list[EventRanges]:
+    place = event_place(schema, event_column)
+    if place is None:
+        return [EventRanges.unknown(1)] * len(payloads)
+    every = event_ranges([batch.column(place) for batch in decode_own_streams(payloads)])
+    return [every.part(n, n + 1) for n in range(len(payloads))]

@@ -1,0 +1,210 @@
+"""Payloads that are kept as they came: a stream of its own for each, and the same bundles."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from datetime import UTC, datetime
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quiver.config import LimitsConfig, SegmentConfig
+from quiver.disk import LocalDisk
+from quiver.errors import DamageError
+from quiver.ipc import encode_stream
+from quiver.ipc_around import FILE_HEAD, FileAround
+from quiver.payload import EncodedBundle, Payload
+from quiver.segment import SegmentReader, builder, write_relabelled, write_segment
+from quiver.testing.same import difference
+from quiver.testing.strategies import batches, schemas
+from tests.segment.conftest import Shelf
+
+ANY_SIZE = mock.patch.object(builder, "KEPT_BYTES_MIN", 0)
+FEW = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def words(number: int, count: int = 500) -> pa.RecordBatch:
+    """A batch with dictionaries of its own and times of event."""
+    at = [datetime(2020, 1, number + 1, tzinfo=UTC)] * count
+    return pa.record_batch(
+        {
+            "at": pa.array(at, pa.timestamp("us", "UTC")),
+            "word": pa.array([f"{number}.{n % 50}" for n in range(count)]).dictionary_encode(),
+            "level": pa.array([["low", None, "high"][n % 3] for n in range(count)])
+            .dictionary_encode()
+            .cast(pa.dictionary(pa.uint8(), pa.string())),
+            "nested": pa.array([[n], None][n % 2] for n in range(count)),
+        }
+    )
+
+
+def written(shelf, bundles, *, keep=True, **options):
+    ready = [shelf.encode(100 + n, bundle) for n, bundle in enumerate(bundles)]
+    return write_segment(shelf.disk, "", ready, label=shelf.label(), keep=keep, **options)
+
+
+def test_each_large_payload_has_a_stream_and_small_ones_share_one(shelf, numbers):
+    bundles = [{0: words(n), 5: numbers(n)} for n in range(4)]
+    with shelf.read(written(shelf, bundles)) as reader:
+        reader.verify()
+        assert [(s.slot_id, s.chunk_count) for s in reader.streams] == [(0, 1)] * 4 + [(5, 4)]
+        for index, bundle in enumerate(bundles):
+            found = reader.bundle(index)
+            assert [found[slot].equals(bundle[slot]) for slot in (0, 5)] == [True, True]
+            assert reader.bundle_entry(index).event_ns_min == (1577836800 + 86400 * index) * 10**9
+        assert [s.null_counts for s in reader.streams] == [(None,) * 4] * 4 + [(0,)]
+
+
+def test_the_payload_lies_in_the_file_as_it_came(shelf):
+    bundle = shelf.encode(1, {0: words(1)})
+    info = write_segment(shelf.disk, "", [bundle], label=shelf.label(), keep=True)
+    assert shelf.load(info)[8:].startswith(bytes(bundle.payloads[0].data))
+
+
+def test_any_reader_of_arrow_opens_a_kept_stream(shelf):
+    bundles = [{0: words(n)} for n in range(3)]
+    info = written(shelf, bundles)
+    data = shelf.load(info)
+    for stream, bundle in zip(shelf.read(info).streams, bundles, strict=True):
+        part = data[stream.byte_offset :][: stream.byte_length]
+        with pa.ipc.open_file(part) as file:
+            assert file.num_record_batches == 1
+            assert file.get_batch(0).equals(bundle[0], check_metadata=True)
+
+
+def test_a_few_columns_of_a_kept_stream_are_checked_with_all_of_it(shelf):
+    info = written(shelf, [{0: words(0)}])
+    with shelf.read(info) as reader:
+        assert reader.chunk(0, 0, columns=[1]).equals(words(0).select([1]))
+        assert reader.index.page_checksums(0) == b""
+
+
+def test_any_flipped_byte_of_a_kept_stream_is_found(shelf):
+    info = written(shelf, [{0: words(0, 200)}, {0: words(1, 200)}])
+    data = bytearray(shelf.load(info))
+    first, second = shelf.read(info).streams
+    for place in range(first.byte_offset, first.byte_offset + first.byte_length, 7):
+        damaged = bytearray(data)
+        damaged[place] ^= 0x41
+        with SegmentReader(shelf.disk, info.path, memoryview(damaged)) as reader:
+            with pytest.raises(DamageError):
+                reader.chunk(0, 0)
+            assert reader.chunk(second.stream_id, 0).equals(words(1, 200))
+
+
+def test_it_can_be_numbered_anew(shelf):
+    info = written(shelf, [{0: words(n)} for n in range(2)])
+    again = write_relabelled(
+        shelf.disk,
+        info.path,
+        "other",
+        label=shelf.label(9),
+        wal_seq_first=7,
+        ingestion_ns=1,
+        limits=LimitsConfig().for_reading(),
+    )
+    with shelf.read(again) as reader:
+        reader.verify()
+        assert reader.bundle(1)[0].equals(words(1))
+
+
+def test_compressed_segments_are_written_anew(shelf):
+    info = written(
+        shelf, [{0: words(n)} for n in range(2)], config=SegmentConfig(compression="lz4")
+    )
+    assert [s.chunk_count for s in shelf.read(info).streams] == [2]
+
+
+def streams_of_others(batch):
+    """Streams that are one batch to a reader, and not a schema, dictionaries, a batch, an end."""
+    whole = encode_stream(batch).to_pybytes()
+    yield "no end", whole[:-8]
+    for name, options in (
+        ("compressed", pa.ipc.IpcWriteOptions(compression="lz4")),
+        ("version 4", pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)),
+        ("legacy", pa.ipc.IpcWriteOptions(use_legacy_format=True)),
+    ):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+        yield name, sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(("name", "data"), list(streams_of_others(words(3))))
+def test_a_stream_of_another_writer_is_written_anew(shelf, name, data):
+    bundle = shelf.encode(1, {0: words(3)})
+    payload = bundle.payloads[0]._replace(data=data)
+    both = [bundle._replace(payloads=(payload,)), shelf.encode(2, {0: words(4)})]
+    info = write_segment(shelf.disk, "", both, label=shelf.label(), keep=True)
+    with shelf.read(info) as reader:
+        reader.verify()
+        found = [difference(reader.bundle(n)[0], words(3 + n)) for n in range(2)]
+        assert found == [None, None], name
+
+
+def test_a_stream_of_another_shape_is_not_taken_for_one_of_the_same(shelf):
+    around = FileAround.of(memoryview(encode_stream(words(1)).to_pybytes()))
+    other = encode_stream(words(2)).to_pybytes()
+    assert around.tail(memoryview(other)) is not None
+    for place in range(len(around._footer)):
+        assert around.tail(memoryview(other[:place])) is None
+    assert around.tail(memoryview(other + bytes(8))) is None
+    assert around.tail(memoryview(encode_stream(words(2).slice(0, 0)).to_pybytes())) is None
+
+
+@FEW
+@given(st.data())
+def test_any_batches_come_back_bit_by_bit(data):
+    schema = data.draw(schemas(columns_max=3))
+    count = data.draw(st.integers(1, 3))
+    given_batches = [data.draw(batches(schema, rows_max=4)) for _ in range(count)]
+    with tempfile.TemporaryDirectory() as folder, ANY_SIZE:
+        shelf = Shelf(LocalDisk(folder))
+        info = written(shelf, [{0: batch} for batch in given_batches])
+        with shelf.read(info) as reader:
+            reader.verify()
+            for index, batch in enumerate(given_batches):
+                assert difference(batch, reader.bundle(index)[0]) is None
+        shelf.disk.close()
+
+
+@FEW
+@given(st.binary(max_size=64), st.integers(0, 2000), st.integers(0, 64))
+def test_no_bytes_in_place_of_a_stream_do_any_harm(noise, start, length):
+    whole = bytearray(encode_stream(words(1, 20)).to_pybytes())
+    around = FileAround.of(memoryview(bytes(whole)))
+    whole[start : start + length] = noise
+    data = memoryview(bytes(whole))
+    for found in (around, FileAround.of(data)):
+        tail = None if found is None else found.tail(data)
+        if tail is not None:
+            assert (FILE_HEAD + bytes(data) + tail).endswith(b"ARROW1")
+
+
+def test_payloads_that_do_not_say_what_they_are_are_refused(shelf):
+    bundle = shelf.encode(1, {0: words(1)})
+    lie = EncodedBundle(1, 1, tuple(p._replace(row_count=3) for p in bundle.payloads))
+    with pytest.raises(DamageError):
+        write_segment(shelf.disk, "", [lie], label=shelf.label(), keep=True)
+    assert shelf.disk.list_dir("") == []
+
+
+def test_very_many_streams_are_one_file(shelf):
+    one = encode_stream(words(1)).to_pybytes()
+    template = shelf.encode(1, {0: words(1)}).payloads[0]
+    many = [EncodedBundle(n, n, (Payload(*template[:4], one),)) for n in range(1500)]
+    info = write_segment(shelf.disk, "", many, label=shelf.label(), keep=True, trusted=True)
+    with shelf.read(info) as reader:
+        assert len(reader.streams) == len(many)
+        reader.verify()
+        places = [s.byte_offset for s in reader.streams]
+    assert all(b - a == places[1] for a, b in itertools.pairwise(places))
+    assert places[1] % 64 == 0

@@ -2,7 +2,7 @@
 
 To unite dictionaries takes several times as long as to write the bytes. Where bundles come faster
 than that, a segment is made of such streams. What they lack is what would have to be looked for:
-bounds of columns and chunks, the number of nulls, and checksums of pages.
+bounds of columns and chunks, and the number of nulls. Small ones have no checksums of pages either.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from quiver.segment.events import EventRanges, event_place, event_ranges
 from quiver.segment.stream import FinishedStream
 from quiver.segment.sums import Piece
 
-__all__ = ["KEPT_BYTES_MIN", "keep"]
+__all__ = ["KEPT_BYTES_MIN", "PAGED_BYTES_MIN", "keep"]
 
 KEPT_BYTES_MIN: Final = 4096
 """Smaller payloads are united: what is put around each would be half of it."""
+PAGED_BYTES_MIN: Final = 1 << 18
+"""Of a smaller one a reader checks all, whatever it wants of it."""
 _HEAD: Final = Piece(FILE_HEAD)
 
 
@@ -50,7 +52,8 @@ def keep(
             tail = None if around is None else around.tail(payload)
             if around is None or tail is None:
                 return None
-        bodies.append(Body([_HEAD, Piece(payload), Piece(tail)], paged=False))
+        paged = len(payload) >= PAGED_BYTES_MIN
+        bodies.append(Body([_HEAD, Piece(payload), Piece(tail)], paged=paged))
     nulls: tuple[int | None, ...] = (None,) * len(schema)
     bounds = (ColumnBounds(),) * len(schema)
     events = _events(schema, payloads, event_column)

@@ -19,6 +19,7 @@ from quiver.ipc import encode_stream
 from quiver.ipc_around import FILE_HEAD, FileAround
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import SegmentReader, builder, write_relabelled, write_segment
+from quiver.segment.kept import PAGED_BYTES_MIN
 from quiver.testing.same import difference
 from quiver.testing.strategies import batches, schemas
 from tests.segment.conftest import Shelf
@@ -85,6 +86,19 @@ def test_a_few_columns_of_a_kept_stream_are_checked_with_all_of_it(shelf):
     with shelf.read(info) as reader:
         assert reader.chunk(0, 0, columns=[1]).equals(words(0).select([1]))
         assert reader.index.page_checksums(0) == b""
+
+
+def test_of_a_long_kept_stream_only_the_pages_that_are_needed_are_checked(shelf):
+    long = pa.record_batch({"a": pa.array(range(40_000)), "b": pa.array(range(40_000))})
+    info = written(shelf, [{0: long}, {0: long}])
+    data = bytearray(shelf.load(info))
+    first = shelf.read(info).streams[0]
+    assert first.byte_length > PAGED_BYTES_MIN
+    data[first.byte_offset + first.byte_length * 3 // 4] ^= 1
+    with SegmentReader(shelf.disk, info.path, memoryview(data)) as reader:
+        assert reader.chunk(0, 0, columns=[0]).equals(long.select([0]))
+        with pytest.raises(DamageError):
+            reader.chunk(0, 0, columns=[1])
 
 
 def test_any_flipped_byte_of_a_kept_stream_is_found(shelf):

@@ -23,6 +23,7 @@ __all__ = [
     "as_buffer",
     "check_batch",
     "check_decoded",
+    "check_rows",
     "check_schema",
     "child_types",
     "decode_own_streams",
@@ -322,12 +323,17 @@ def check_decoded(decoded: int, limits: LimitsConfig) -> None:
 
 def check_batch(batch: pa.RecordBatch, rows: int | None, limits: LimitsConfig) -> None:
     """Validate a batch in full, and its rows against what was promised, if that is known."""
+    check_rows(batch, rows, limits)
+    batch.validate(full=True)
+
+
+def check_rows(batch: pa.RecordBatch, rows: int | None, limits: LimitsConfig) -> None:
+    """Raise DamagedEntry unless a batch has as many rows as promised, and as the limits allow."""
     if batch.num_rows > limits.rows or (rows is not None and batch.num_rows != rows):
         expected = f"at most {limits.rows}" if rows is None else rows
         raise DamagedEntry(
             "a batch has another number of rows", expected=expected, found=batch.num_rows
         )
-    batch.validate(full=True)
 
 
 def as_buffer(data: pa.Buffer | memoryview | bytes) -> pa.Buffer:

@@ -16,13 +16,13 @@ from quiver.errors import DamagedEntry, InputError
 from quiver.ipc import (
     ARROW_FAULTS,
     as_buffer,
-    check_batch,
     check_decoded,
+    check_rows,
     check_schema,
     out_of_memory,
 )
 from quiver.ipc_messages import file_blocks, file_footer
-from quiver.ipc_values import validate_table
+from quiver.ipc_values import validate_first, validate_later, validate_table
 
 __all__ = ["ArrowFile"]
 
@@ -56,6 +56,8 @@ class ArrowFile:
         self._columns = None if columns is None else list(columns)
         self._sound: dict[int | None, bool] = {}
         """Chunks that were found good, None for all together, and whether they are compressed."""
+        self._words_known = False
+        """Whether the dictionaries, which are those of all chunks, were validated with some."""
         buffer = self._data = as_buffer(data)
         if check is not None:
             check(*file_footer(memoryview(buffer)))
@@ -102,7 +104,9 @@ class ArrowFile:
             if sound is None:
                 self._check_buffers(batch.columns)
                 if self._validate:
-                    check_batch(batch, None, self._limits)
+                    check_rows(batch, None, self._limits)
+                    (validate_later if self._words_known else validate_first)(batch)
+                    self._words_known = True
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:
@@ -126,6 +130,7 @@ class ArrowFile:
                     self._check_buffers(column.chunks)
                 if self._validate:
                     validate_table(table)
+                    self._words_known = True
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:

@@ -14,7 +14,7 @@ from pyarrow import types as kinds
 
 from quiver.schemas import equal_is_same
 
-__all__ = ["validate_table"]
+__all__ = ["validate_first", "validate_later", "validate_table"]
 
 _JOINED_BITS_MAX: Final = 1 << 29
 """Indices of a column that are copied to look at them together; if there are more, they are not."""
@@ -34,6 +34,33 @@ def validate_table(table: pa.Table) -> None:
             column.validate(full=True)
 
 
+def validate_first(batch: pa.RecordBatch) -> None:
+    """Validate the first batch that is read of a file, words and all."""
+    batch.validate(full=True)
+
+
+def validate_later(batch: pa.RecordBatch) -> None:
+    """Do what ``batch.validate(full=True)`` does, for one of a file of which another one passed."""
+    batch.validate()
+    for column in batch.columns:
+        if not (kinds.is_dictionary(column.type) and _fits(column)):
+            column.validate(full=True)
+
+
+def _fits(column: Any) -> bool:  # noqa: ANN401
+    """Whether indices are those of words that are known to be valid; False if Arrow has to look."""
+    words, indices = column.dictionary, column.indices
+    if len(column) + _WORD_BY_ROW * len(words) < _FEW:
+        return False
+    indices.validate(full=True)
+    return _are_within(indices, len(words))
+
+
+def _are_within(indices: Any, count: int) -> bool:  # noqa: ANN401
+    bounds: Any = pc.min_max(indices).as_py()
+    return bounds["min"] is None or 0 <= bounds["min"] <= bounds["max"] < count
+
+
 def _is_sound(column: Any) -> bool:  # noqa: ANN401
     """Whether a column of dictionaries is valid; False if Arrow has to look, and say what is wrong.
 
@@ -47,8 +74,7 @@ def _is_sound(column: Any) -> bool:  # noqa: ANN401
     if len(column) + _WORD_BY_ROW * len(words) * chunks < _FEW * chunks:
         return False
     words.validate(full=True)
-    bounds: Any = pc.min_max(_indices(column)).as_py()
-    return bounds["min"] is None or 0 <= bounds["min"] <= bounds["max"] < len(words)
+    return _are_within(_indices(column), len(words))
 
 
 def _indices(column: Any) -> Any:  # noqa: ANN401

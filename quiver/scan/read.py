@@ -82,8 +82,7 @@ def read_piece(
                 if batches is not None and table.num_columns:
                     yield [batches[chunk] for chunk in np.flatnonzero(mask).tolist()]
                     return
-        for _, batch in _in_order(source, piece, streams, columns=columns):
-            yield (batch,)
+        yield from _in_runs(source, piece, streams, columns=columns, apart=apart)
     finally:
         source.close()
 
@@ -103,6 +102,31 @@ def read_placed(
         source.close()
 
 
+def _in_runs(
+    source: _Source,
+    piece: Piece,
+    streams: Sequence[StreamEntry],
+    *,
+    columns: Collection[str] | None,
+    apart: bool,
+) -> Iterator[Chunks]:
+    """Read several streams, or few chunks of one, in order of their bundles."""
+    wanted = _Wanted(source, piece, streams, columns)
+    found = source.reader().manifest.chunks_of(streams[0].slot_id)
+    _, stream_ids, chunks = found
+    # A stream that is full is followed by the next, so what is of one lies together mostly.
+    breaks = np.flatnonzero((np.diff(stream_ids) != 0) | (np.diff(chunks) != 1)) + 1
+    for part in np.split(np.arange(len(chunks)), breaks) if len(chunks) else ():
+        stream_id, first = int(stream_ids[part[0]]), int(chunks[part[0]])
+        batches = wanted.whole.get(stream_id)
+        if batches is None:
+            yield from ((batch,) for _, batch in wanted.each([column[part] for column in found]))
+        elif len(part) == len(batches) and not apart:
+            yield wanted.tables[stream_id]
+        else:
+            yield batches[first : first + len(part)]
+
+
 def _in_order(
     source: _Source,
     piece: Piece,
@@ -110,23 +134,45 @@ def _in_order(
     *,
     columns: Collection[str] | None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    by_id = {stream.stream_id: stream for stream in streams}
-    whole: dict[int, list[pa.RecordBatch]] = {}
-    places: dict[int, tuple[int, ...] | None] = {}
-    reader = source.reader()
-    for stream_id, stream in by_id.items():
-        if columns is not None:
-            places[stream_id] = _choose(reader.stream_schema(stream_id), columns)
-        if piece.chunks is None or piece.chunks[stream_id].all():
-            batches = _shown(stream, source.table(stream, columns))
-            if batches is not None:
-                whole[stream_id] = batches
-    found = reader.manifest.chunks_of(streams[0].slot_id)
-    for owner, stream_id, chunk in zip(*(column.tolist() for column in found), strict=True):
-        if stream_id in whole:
-            yield owner, whole[stream_id][chunk]
-        elif stream_id in by_id and (piece.chunks is None or piece.chunks[stream_id][chunk]):
-            yield owner, reader.chunk(stream_id, chunk, columns=places.get(stream_id))
+    wanted = _Wanted(source, piece, streams, columns)
+    return wanted.each(source.reader().manifest.chunks_of(streams[0].slot_id))
+
+
+class _Wanted:
+    """The streams of a piece: those of which all is wanted are read at once."""
+
+    def __init__(
+        self,
+        source: _Source,
+        piece: Piece,
+        streams: Sequence[StreamEntry],
+        columns: Collection[str] | None,
+    ) -> None:
+        self._reader = source.reader()
+        self._piece = piece
+        self._places: dict[int, tuple[int, ...] | None] = {}
+        self.tables: dict[int, pa.Table] = {}
+        self.whole: dict[int, list[pa.RecordBatch]] = {}
+        for stream in streams:
+            stream_id, places = stream.stream_id, None
+            if columns is not None:
+                places = _choose(self._reader.stream_schema(stream_id), columns)
+            self._places[stream_id] = places
+            if piece.chunks is None or piece.chunks[stream_id].all():
+                table = source.table(stream, columns)
+                batches = _shown(stream, table)
+                if batches is not None:
+                    self.tables[stream_id], self.whole[stream_id] = table, batches
+
+    def each(self, found: Sequence[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Give what is wanted of these chunks (bundle index, stream, chunk), with the index."""
+        chunks = self._piece.chunks
+        for owner, stream_id, chunk in zip(*(column.tolist() for column in found), strict=True):
+            if stream_id in self.whole:
+                yield owner, self.whole[stream_id][chunk]
+            elif stream_id in self._places and (chunks is None or chunks[stream_id][chunk]):
+                places = self._places[stream_id]
+                yield owner, self._reader.chunk(stream_id, chunk, columns=places)
 
 
 def _shown(stream: StreamEntry, table: pa.Table) -> list[pa.RecordBatch] | None:
@@ -203,6 +249,8 @@ class _Source:
         self, stream: StreamEntry, places: tuple[int, ...] | None, *, validate: bool = False
     ) -> StreamFile:
         if self._data is None:
+            self._data = None if self._reader is None else self._reader.mapped
+        if self._data is None:
             data = self._map()
             if places is not None:
                 read_apart(data)
@@ -211,7 +259,7 @@ class _Source:
                 trailer = decode_trailer(data[end:], file_bytes=len(data))
             check_same(self._part, trailer.crc32, self._disk)
             self._data = data
-        if validate:
+        if validate or (self._reader is not None and places is None):
             read_along(self._data, stream.byte_offset, stream.byte_offset + stream.byte_length)
         buffer = pa.py_buffer(self._data)
         return StreamFile(buffer, stream, limits=_LIMITS, columns=places, validate=validate)

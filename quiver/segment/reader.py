@@ -136,6 +136,11 @@ class SegmentReader:
         return self._manifest
 
     @property
+    def mapped(self) -> memoryview | None:
+        """The whole file as it is mapped; None behind ``close``."""
+        return self._map
+
+    @property
     def about(self) -> Description:
         """What the directory says of the store."""
         return self._about

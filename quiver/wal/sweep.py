@@ -119,6 +119,10 @@ def _blocks(
     ends: _Numbers,
 ) -> tuple[list[Blocks], _Numbers]:
     """Follow the blocks of all entries side by side, and say where the last of each ends."""
+    if (bitmaps == bitmaps[0]).all():  # As nearly all are, and then there is less to keep count of.
+        alike = _same_blocks(data, int(bitmaps[0]), places=places, ends=ends)
+        if alike is not None:
+            return alike
     found = []
     left, behind = bitmaps.copy(), places.copy()
     rows = np.flatnonzero(left)
@@ -138,7 +142,27 @@ def _blocks(
     return found, behind
 
 
+def _same_blocks(
+    data: npt.NDArray[np.uint8], bitmap: int, *, places: _Numbers, ends: _Numbers
+) -> tuple[list[Blocks], _Numbers] | None:
+    """Do it for entries that fill the same slots; None if one of them ends too early."""
+    rows = np.arange(len(places))
+    found, behind = [], places
+    for slot in range(bitmap.bit_length()):
+        if bitmap >> slot & 1:
+            if (behind + BLOCK.size > ends).any():
+                return None
+            block = _records(data, behind, _BLOCK)
+            behind = behind + (BLOCK.size + block["length"].astype(np.int64))
+            found.append(Blocks(rows, np.full(len(rows), slot, np.uint8), block["fingerprint"]))
+    return found, behind
+
+
 def _records(data: npt.NDArray[np.uint8], places: Sequence[int] | _Numbers, kind: Any) -> Any:  # noqa: ANN401
-    """Copy what stands at each place."""
-    copied = data[np.asarray(places)[:, None] + np.arange(kind.itemsize)]
-    return copied.view(kind)[:, 0]
+    """Copy what stands at each place, all of it inside of the data."""
+    count = len(data) - kind.itemsize + 1
+    if count <= 0:
+        return np.empty(0, kind)
+    # As many bytes from each place on: to copy them at once is faster than field by field.
+    each = np.dtype((np.void, kind.itemsize))
+    return np.ndarray((count,), each, data, strides=(1,))[places].view(kind)

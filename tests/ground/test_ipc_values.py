@@ -70,6 +70,13 @@ def hold_together(data: bytes) -> bool | None:
         return None
     ours = verdict(lambda: ipc_values.validate_table(table))
     assert ours == verdict(lambda: table.validate(full=True))
+    reader = pa.ipc.open_file(pa.py_buffer(data))
+    first, *later = map(reader.get_batch, range(reader.num_record_batches))
+    named = verdict(lambda: first.columns)  # A schema whose names are no text is refused before.
+    if named and verdict(lambda: ipc_values.validate_first(first)):
+        for batch in later:
+            found = verdict(lambda batch=batch: ipc_values.validate_later(batch))
+            assert found == verdict(lambda batch=batch: batch.validate(full=True))
     return ours
 
 
@@ -141,6 +148,26 @@ def test_an_index_of_no_word_is_found_in_any_chunk(
     assert hold_together(bytes(data)) is False
     with pytest.raises(DamagedEntry, match="cannot be read"):
         ArrowFile(bytes(data)).table()
+
+
+@pytest.mark.parametrize("nulls", [[], [1]])
+def test_words_are_looked_at_with_the_first_chunk_alone_and_indices_with_each(
+    monkeypatch: pytest.MonkeyPatch, nulls: list[int]
+) -> None:
+    spared: list[bool] = []
+    fits = ipc_values._fits
+    monkeypatch.setattr(ipc_values, "_fits", lambda one: spared.append(fits(one)) or spared[-1])
+    data = bytearray(file_of(pa.string(), pa.int16(), nulls=nulls))
+    whole = ArrowFile(bytes(data))
+    assert [whole.chunk(place).num_rows for place in (2, 0, 1, 2)] == [ROWS] * 4
+    assert spared == [True, True]
+    last = pa.ipc.open_file(pa.py_buffer(bytes(data))).get_batch(2).column(0).indices
+    place = bytes(data).find(last.buffers()[1].to_pybytes())
+    data[place : place + 2] = WORDS.to_bytes(2, "little")
+    wrong = ArrowFile(bytes(data))
+    assert wrong.chunk(0).num_rows == ROWS
+    with pytest.raises(DamagedEntry, match="chunk 2 cannot be read"):
+        wrong.chunk(2)
 
 
 def test_what_stands_in_place_of_a_null_may_be_any_number() -> None:

@@ -65,6 +65,11 @@ _END = b"\xff\xff\xff\xff\0\0\0\0"
 _END_BYTES = len(_END)
 """What is around the messages of a stream: the length of the first, and the mark of its end."""
 
+_KNOWN_SCHEMAS: set[tuple[bytes, int, int]] = set()
+"""First messages of streams whose schemas passed, and the limits that they passed under."""
+_KNOWN_MAX = 64
+_KNOWN_BYTES_MAX = 1 << 14
+
 _FILE_BYTES = 1 << 16
 _CHUNK_BYTES = 1024
 """Room for what is around the bodies of a file, and of each chunk in it."""
@@ -200,7 +205,10 @@ def decode_stream(
     check_decoded(stream_decoded_bytes(memoryview(buffer)), limits)
     try:
         with pa.ipc.open_stream(buffer) as reader:
-            check_schema(reader.schema, limits)
+            key = schema_message(buffer), limits.columns, limits.nesting
+            if key not in _KNOWN_SCHEMAS:
+                check_schema(reader.schema, limits)
+                _remember(key)
             batch = reader.read_next_batch()
             check_batch(batch, rows, limits)
             if next(iter(reader), None) is not None:
@@ -214,6 +222,16 @@ def decode_stream(
     except ARROW_FAULTS as error:
         raise DamagedEntry(f"an Arrow stream cannot be read: {error}") from error
     return batch
+
+
+def _remember(key: tuple[bytes, int, int]) -> None:
+    """Keep a schema that is within the limits: most streams have one that was seen before."""
+    message = key[0]
+    if message[:4] != _END[:4] or len(message) > _KNOWN_BYTES_MAX:
+        return  # In streams of the oldest kind this is not all of the message.
+    if len(_KNOWN_SCHEMAS) >= _KNOWN_MAX:
+        _KNOWN_SCHEMAS.clear()
+    _KNOWN_SCHEMAS.add(key)
 
 
 def decode_own_streams(payloads: Sequence[pa.Buffer | memoryview | bytes]) -> list[pa.RecordBatch]:

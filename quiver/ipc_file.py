@@ -16,13 +16,14 @@ from quiver.errors import DamagedEntry, InputError
 from quiver.ipc import (
     ARROW_FAULTS,
     as_buffer,
+    check_batch,
     check_decoded,
     check_rows,
     check_schema,
     out_of_memory,
 )
 from quiver.ipc_messages import file_blocks, file_footer
-from quiver.ipc_values import validate_first, validate_later, validate_table
+from quiver.ipc_values import validate_later, validate_table
 
 __all__ = ["ArrowFile"]
 
@@ -104,15 +105,21 @@ class ArrowFile:
             if sound is None:
                 self._check_buffers(batch.columns)
                 if self._validate:
-                    check_rows(batch, None, self._limits)
-                    (validate_later if self._words_known else validate_first)(batch)
-                    self._words_known = True
+                    self._check_values(batch)
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:
             raise DamagedEntry(f"chunk {index} cannot be read: {error}") from error
         self._sound[index] = compressed
         return batch
+
+    def _check_values(self, batch: pa.RecordBatch) -> None:
+        if self._words_known:
+            check_rows(batch, None, self._limits)
+            validate_later(batch)
+        else:
+            check_batch(batch, None, self._limits)
+            self._words_known = True
 
     def table(self) -> pa.Table:
         """Read all batches at once, as a table whose chunks they are; checked as by ``chunk``."""

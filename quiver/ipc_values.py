@@ -14,7 +14,7 @@ from pyarrow import types as kinds
 
 from quiver.schemas import equal_is_same
 
-__all__ = ["validate_first", "validate_later", "validate_table"]
+__all__ = ["validate_later", "validate_table"]
 
 _JOINED_BITS_MAX: Final = 1 << 29
 """Indices of a column that are copied to look at them together; if there are more, they are not."""
@@ -32,11 +32,6 @@ def validate_table(table: pa.Table) -> None:
     for column in columns:
         if not (kinds.is_dictionary(column.type) and _is_sound(column)):
             column.validate(full=True)
-
-
-def validate_first(batch: pa.RecordBatch) -> None:
-    """Validate the first batch that is read of a file, words and all."""
-    batch.validate(full=True)
 
 
 def validate_later(batch: pa.RecordBatch) -> None:

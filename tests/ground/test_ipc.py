@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quiver import ipc_file
+from quiver import ipc, ipc_file
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, InputError
 from quiver.ipc import check_schema, decode_stream, encode_file, encode_stream
@@ -197,7 +198,7 @@ def test_what_was_found_good_is_not_validated_again(
 ) -> None:
     file = ArrowFile(encode_file(zoo().schema, [zoo(), zoo()]), columns=columns)
     seen: list[str] = []
-    for name in ("check_batch", "validate_table"):
+    for name in ("check_batch", "validate_later", "validate_table"):
         real = getattr(ipc_file, name)
 
         def counted(*args: Any, name: str = name, real: Any = real) -> None:
@@ -208,7 +209,7 @@ def test_what_was_found_good_is_not_validated_again(
     assert file.chunk(1).equals(file.chunk(1))
     assert file.chunk(0).equals(file.chunk(1))
     assert file.table().equals(file.table())
-    assert seen == ["check_batch", "check_batch", "validate_table"]
+    assert seen == ["check_batch", "validate_later", "validate_table"]
 
 
 def test_what_was_found_bad_is_found_bad_again() -> None:
@@ -322,3 +323,36 @@ def test_a_file_keeps_no_more_memory_than_its_bytes() -> None:
     data = encode_file(batch.schema, [batch], body_bytes=64 << 20)
     assert pa.total_allocated_bytes() - before < 2 * data.size < 4 << 20
     assert ArrowFile(data).chunk(0).equals(batch)
+
+
+def test_a_schema_that_passed_is_known_and_other_limits_are_other_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[None] = []
+    monkeypatch.setattr(ipc, "_KNOWN_SCHEMAS", set())
+    monkeypatch.setattr(ipc, "check_schema", lambda *given: looked.append(check_schema(*given)))
+    data = bytes(encode_stream(pa.record_batch({"a": [1], "b": [2]})))
+    other = bytes(encode_stream(pa.record_batch({"a": [1], "c": [2]})))
+    assert [decode_stream(one).num_columns for one in (data, data, other, data)] == [2] * 4
+    assert len(looked) == 2
+    with pytest.raises(DamagedEntry, match="more than 1 columns"):
+        decode_stream(data, limits=LimitsConfig(columns=1))
+    with pytest.raises(DamagedEntry, match="more than 1 columns"):  # Nor is that remembered.
+        decode_stream(data, limits=LimitsConfig(columns=1))
+
+
+def test_no_more_schemas_are_known_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ipc, "_KNOWN_SCHEMAS", set())
+    for number in range(3 * ipc._KNOWN_MAX):
+        decode_stream(encode_stream(pa.record_batch({f"column {number}": [1]})))
+        assert len(ipc._KNOWN_SCHEMAS) <= ipc._KNOWN_MAX
+    before = len(ipc._KNOWN_SCHEMAS)
+    long = pa.record_batch({"x" * ipc._KNOWN_BYTES_MAX: [1]})
+    assert decode_stream(encode_stream(long)).num_rows == 1
+    options = pa.ipc.IpcWriteOptions(use_legacy_format=True)  # Its length says something else.
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, long.schema, options=options) as writer:
+        writer.write_batch(long)
+    with contextlib.suppress(DamagedEntry):
+        decode_stream(sink.getvalue())
+    assert len(ipc._KNOWN_SCHEMAS) == before

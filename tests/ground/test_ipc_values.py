@@ -73,7 +73,7 @@ def hold_together(data: bytes) -> bool | None:
     reader = pa.ipc.open_file(pa.py_buffer(data))
     first, *later = map(reader.get_batch, range(reader.num_record_batches))
     named = verdict(lambda: first.columns)  # A schema whose names are no text is refused before.
-    if named and verdict(lambda: ipc_values.validate_first(first)):
+    if named and verdict(lambda: first.validate(full=True)):
         for batch in later:
             found = verdict(lambda batch=batch: ipc_values.validate_later(batch))
             assert found == verdict(lambda batch=batch: batch.validate(full=True))

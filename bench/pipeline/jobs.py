@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,21 +50,40 @@ def plain_threads(text: Path, folder: Path) -> None:
 
 
 def through(text: Path, folder: Path) -> dict[str, float]:
-    """With a store between transform and sink: the one thread appends, and takes what is ready."""
+    """With a store between transform and sink: the one thread appends, and takes what is ready.
+
+    Gives the seconds of each part of what the store does in this thread, and of its own threads.
+    """
     sink = Sink(folder / "out")
-    with quiver.open(folder / "store", slots=SLOTS, config=CONFIG) as store:
+    spent: dict[str, float] = {}
+    with _spending(spent, "open"):
+        store = quiver.open(folder / "store", slots=SLOTS, config=CONFIG)
+    with store:
         ready = store.subscribe("parquet")
         receipt: Receipt | None = None
         count = 0
         for bundle in bundles(text):
-            receipt = store.append(bundle, wait=False)
+            with _spending(spent, "append"):
+                receipt = store.append(bundle, wait=False)
             count += 1
-            _take(ready, sink)
-        _end(store, receipt)
+            _take(ready, sink, spent)
+        with _spending(spent, "last_finalize"):
+            _end(store, receipt)
         while sink.bundle_count < count:
-            _take(ready, sink)
+            _take(ready, sink, spent)
         sink.write()
-        return cpu_of_threads()
+        threads = cpu_of_threads()
+        with _spending(spent, "close"):
+            store.close()
+    return threads | spent
+
+
+@contextmanager
+def _spending(spent: dict[str, float], name: str) -> Iterator[None]:
+    """Add the time of a block, by the clock, to what was spent under a name."""
+    begun = time.perf_counter()
+    yield
+    spent[name] = spent.get(name, 0.0) + time.perf_counter() - begun
 
 
 def through_threads(text: Path, folder: Path) -> dict[str, float]:
@@ -104,10 +125,20 @@ def cpu_of_threads() -> dict[str, float]:
     }
 
 
-def _take(ready: Any, sink: Sink) -> None:
+def _take(ready: Any, sink: Sink, spent: dict[str, float]) -> None:
     """Give the sink all that is in segments by now; a bundle is acked once its files are synced."""
-    while (run := ready.poll_run(sink.room)) is not None:
-        sink.add({slot: run.table(slot) for slot in SLOTS}, run.ack, count=len(run))
+    while True:
+        with _spending(spent, "delivery"):
+            run = ready.poll_run(sink.room)
+            tables = {} if run is None else {slot: run.table(slot) for slot in SLOTS}
+        if run is None:
+            return
+
+        def ack(run: Any = run) -> None:
+            with _spending(spent, "acks"):
+                run.ack()
+
+        sink.add(tables, ack, count=len(run))
 
 
 def _end(store: quiver.Store, receipt: Receipt | None) -> None:

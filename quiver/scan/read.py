@@ -111,7 +111,7 @@ def _in_runs(
     apart: bool,
 ) -> Iterator[Chunks]:
     """Read several streams, or few chunks of one, in order of their bundles."""
-    wanted = _Wanted(source, piece, streams, columns)
+    wanted = _Wanted(source, piece, streams, columns=columns)
     found = source.reader().manifest.chunks_of(streams[0].slot_id)
     _, stream_ids, chunks = found
     # A stream that is full is followed by the next, so what is of one lies together mostly.
@@ -134,7 +134,7 @@ def _in_order(
     *,
     columns: Collection[str] | None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    wanted = _Wanted(source, piece, streams, columns)
+    wanted = _Wanted(source, piece, streams, columns=columns)
     return wanted.each(source.reader().manifest.chunks_of(streams[0].slot_id))
 
 
@@ -146,6 +146,7 @@ class _Wanted:
         source: _Source,
         piece: Piece,
         streams: Sequence[StreamEntry],
+        *,
         columns: Collection[str] | None,
     ) -> None:
         self._reader = source.reader()

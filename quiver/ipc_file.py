@@ -6,6 +6,7 @@ as a table what comes to the same (``ipc_values``).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -22,12 +23,17 @@ from quiver.ipc import (
     check_schema,
     out_of_memory,
 )
-from quiver.ipc_messages import file_blocks, file_footer
+from quiver.ipc_messages import Blocks, file_blocks, file_footer
 from quiver.ipc_values import validate_later, validate_table
 
 __all__ = ["ArrowFile"]
 
 _DEFAULT_LIMITS: Final = LimitsConfig().for_reading()
+_NO_BLOCKS: Final = Blocks(memoryview(b""), memoryview(b""))
+_FEW: Final = 4
+"""Messages that are followed one by one sooner than together."""
+_KNOWN: Final[deque[tuple[pa.Schema, int, int]]] = deque(maxlen=8)
+"""Schemas that passed last, and under which limits: many streams of a segment have the same."""
 
 
 class ArrowFile:
@@ -62,7 +68,9 @@ class ArrowFile:
         buffer = self._data = as_buffer(data)
         if check is not None:
             check(*file_footer(memoryview(buffer)))
-        dictionaries, self._blocks = file_blocks(memoryview(buffer))
+        dictionaries = self._blocks = _NO_BLOCKS
+        if validate or check is not None or columns is not None:  # Otherwise nobody asks.
+            dictionaries, self._blocks = file_blocks(memoryview(buffer))
         if check is not None:
             first = self._blocks.place(0)[0] if self._blocks.count else buffer.size
             check(0, first)  # The schema, and all dictionaries, unless they are anywhere else.
@@ -78,7 +86,7 @@ class ArrowFile:
             self._reader: Any = pa.ipc.open_file(buffer)
             self.schema: pa.Schema = self._reader.schema
             if validate and (known is None or not self.schema.equals(known)):
-                check_schema(self.schema, limits)
+                _check_schema(self.schema, limits)
             self.chunk_count: int = self._reader.num_record_batches
         except InputError as error:
             raise DamagedEntry(f"an Arrow file is refused: {error.message}") from error
@@ -158,7 +166,9 @@ class ArrowFile:
         """Choose the chunks whose metadata is read before all of them are."""
         if not self._validate:
             return range(min(self.chunk_count, 1))
-        return range(self.chunk_count) if self._check else self._blocks.doubtful()
+        if self._check or self.chunk_count <= _FEW:
+            return range(self.chunk_count)
+        return self._blocks.doubtful()
 
     def _decoding_reader(self) -> Any:  # noqa: ANN401
         """Open the file so that only the columns asked for are decoded.
@@ -198,3 +208,12 @@ class ArrowFile:
     def chunks(self) -> Iterator[pa.RecordBatch]:
         """Read all batches in order."""
         return (self.chunk(index) for index in range(self.chunk_count))
+
+
+def _check_schema(schema: pa.Schema, limits: LimitsConfig) -> None:
+    """Hold a schema to the limits, unless one that equals it was; raises InputError."""
+    own = limits.columns, limits.nesting
+    known = tuple(_KNOWN)  # Others may add to it.
+    if not any(own == (columns, nesting) and schema.equals(one) for one, columns, nesting in known):
+        check_schema(schema, limits)
+        _KNOWN.appendleft((schema, *own))

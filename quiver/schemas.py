@@ -6,6 +6,7 @@ Nothing here looks at data. Types in which nothing changes come back as they are
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ __all__ = [
     "has_plain_types",
     "is_extension",
     "same_schema",
+    "same_schema_as",
     "same_type",
     "sort_metadata",
     "strip_metadata",
@@ -106,6 +108,13 @@ def same_schema(one: pa.Schema, other: pa.Schema) -> bool:
         same_type(ours, theirs, check_metadata=True)
         for ours, theirs in zip(one.types, other.types, strict=True)
     )
+
+
+def same_schema_as(schema: pa.Schema) -> Callable[[pa.Schema], bool]:
+    """Give what says whether others are the same as this one, sooner than ``same_schema`` does."""
+    if has_plain_types(schema):
+        return partial(schema.equals, check_metadata=True)
+    return partial(same_schema, schema)
 
 
 _EXACT: Final = (

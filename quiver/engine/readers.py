@@ -34,6 +34,7 @@ class OpenedSegment:
         self._tables: dict[int, pa.Table] = {}
         self._batches: dict[int, list[pa.RecordBatch]] = {}
         self._apart: set[int] = set()
+        self._chunk_counts = {entry.stream_id: entry.chunk_count for entry in reader.streams}
         self._lock = threading.Lock()
         whole = reader.compression == "none"
         for entry in reader.streams:
@@ -110,8 +111,7 @@ class OpenedSegment:
             return self._batches.setdefault(stream_id, batches)
 
     def _chunk_count(self, stream_id: int) -> int:
-        counts = (s.chunk_count for s in self.reader.streams if s.stream_id == stream_id)
-        return next(counts)
+        return self._chunk_counts[stream_id]
 
 
 def _slot_of(ref: SlotRef) -> int:

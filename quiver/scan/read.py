@@ -202,6 +202,7 @@ class _Source:
         self._reader: SegmentReader | None = None
         self._data: memoryview | None = None
         self._place = disk.locate(part.segment.path)
+        self._expected = (0, 0)
 
     def reader(self) -> SegmentReader:
         """Open the segment with its tables."""
@@ -261,9 +262,20 @@ class _Source:
             check_same(self._part, trailer.crc32, self._disk)
             self._data = data
         if validate or (self._reader is not None and places is None):
-            read_along(self._data, stream.byte_offset, stream.byte_offset + stream.byte_length)
+            self._expect(self._data, stream)
         buffer = pa.py_buffer(self._data)
         return StreamFile(buffer, stream, limits=_LIMITS, columns=places, validate=validate)
+
+    def _expect(self, data: memoryview, stream: StreamEntry) -> None:
+        """Say once of streams that lie side by side that they will be read, mostly all of them."""
+        start, end = stream.byte_offset, stream.byte_offset + stream.byte_length
+        if not self._expected[0] <= start <= end <= self._expected[1]:
+            pieces = [(s.byte_offset, s.byte_offset + s.byte_length) for s in self._part.streams]
+            first, last = min(pieces)[0], max(end for _, end in pieces)
+            if 2 * sum(end - start for start, end in pieces) >= last - first:
+                start, end = first, last
+            read_along(data, start, end)
+            self._expected = start, end
 
     def _map(self) -> memoryview:
         try:

@@ -23,7 +23,7 @@ from quiver.scan.rows import check_fits, passing
 from quiver.scan.snapshot import SegmentRef, SlotPart, open_segment, read_parts
 from quiver.scan.source import find_source
 from quiver.scan.times import event_filter
-from quiver.schemas import same_schema
+from quiver.schemas import same_schema_as
 
 if TYPE_CHECKING:
     import polars as pl
@@ -370,15 +370,20 @@ class Scan:
                 yield kept.select(places)
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        is_same = same_schema_as(schema)
         for data in self._read(schema, apart=True):
             batches = data.to_batches() if isinstance(data, pa.Table) else data
-            if same_schema(batches[0].schema, schema):
+            if is_same(batches[0].schema):
                 yield from batches
             else:
                 yield from (conform(batch, schema) for batch in batches)
 
     def _tables(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        is_same = same_schema_as(schema)
         for data in self._read(schema):
+            if isinstance(data, pa.Table) and is_same(data.schema):
+                yield data
+                continue
             each = (data,) if isinstance(data, pa.Table) else data
             yield from (conform_table(one, schema) for one in each)
 

@@ -37,7 +37,7 @@ _WARM_BYTES = 512 << 20
 Bound = Literal["at most", "at least"]
 
 
-def warm(folder: Path) -> None:
+def warm(folder: Path, byte_count: int = _WARM_BYTES) -> None:
     """Write a large file and delete it, so that the page cache grows into memory that is there.
 
     A host may have taken back memory that was free for some seconds, and giving it again costs ten
@@ -45,7 +45,7 @@ def warm(folder: Path) -> None:
     """
     place = folder / "warm"
     with place.open("wb", buffering=0) as file:
-        for _ in range(_WARM_BYTES // len(_PIECE)):
+        for _ in range(byte_count // len(_PIECE)):
             file.write(_PIECE)
     place.unlink()
 

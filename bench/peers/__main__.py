@@ -1,6 +1,6 @@
 """``make bench-peers``: the same durable appends by Quiver and by others, in interleaved rounds.
 
-Writes ``bench/PEERS.md``, ``bench/peers.json``, ``bench/peers.svg`` and ``.png`` unless ``--try``.
+Writes ``bench/PEERS.md``, ``bench/peers.json`` and ``bench/peers.svg`` unless ``--try``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from bench.peers.runs import Side, count_syncs, measure
 ROWS: Final = 1000
 SIZES: Final = (100, ROWS, 10_000)
 FAST: Final = ("quiver", "lmdb", "lmdb-writemap", "rocksdb", "sqlite-full", "redis-always")
-"""Those are measured in each round, and at all sizes; the others in every third round."""
+"""Those are measured at all sizes, and in each round."""
+OFTEN: Final = (*FAST, "sqlite-default")
+"""Those are measured in each round; the others in every third one."""
 VARIANTS: Final = (
     "lmdb-writemap",
+    "sqlite-default",
     "sqlite-normal",
     "redis-everysec",
     "arrow-files",
@@ -33,17 +36,16 @@ VARIANTS: Final = (
 """Of the same version as another one, or as pyarrow."""
 SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 1.0
-BYTES: Final = 250e6
-"""Quiver writes them twice, and no more than that is warmed."""
-ENOUGH: Final = 300.0
-"""After so many seconds no further round begins."""
-
+BYTES: Final = 500e6
+"""Quiver writes them twice, and so much is warmed."""
 WANTED: Final = {
     ("group", "sqlite-full"): 4.0,
+    ("group", "sqlite-default"): 4.0,
     ("group", "redis-always"): 4.0,
     ("group", "rocksdb"): 2.5,
     ("group", "lmdb"): 1.25,
     ("each", "sqlite-full"): 2.0,
+    ("each", "sqlite-default"): 2.0,
     ("each", "rocksdb"): 1.7,
     ("each", "lmdb"): 1.3,
     ("each", "parquet-files"): 10.0,
@@ -73,11 +75,15 @@ class Peers(Bench):
         found = []
         for rows in SIZES if number == 0 else (ROWS,):
             for name in self.names:
-                if name in FAST or (rows == ROWS and number % 3 == 0):
+                often = name in OFTEN or number % 3 == 0
+                if name in FAST or (rows == ROWS and often):
                     found += [Side(name, mode, rows) for mode in modes(name)]
         return found[::-1] if number % 2 else found
 
-    def run(self) -> None:
+    def run(self, seconds: float) -> None:
+        """Measure all rounds, or those that can be done within so many seconds."""
+        begun = time.monotonic()
+        longest = 0.0
         for rows in SIZES:
             given.prepare(self.folder / f"given-{rows}", rows)
         for name in self.names:
@@ -85,18 +91,20 @@ class Peers(Bench):
                 self.versions[name] = find(name).version()
             # Nobody's modules are read from the disk for the first time when it is measured.
             self.syncs[name] = count_syncs(Side(name, "each", ROWS), self.folder)
-        begun = time.monotonic()
         for number in range(self.rounds):
-            if number and time.monotonic() - begun > ENOUGH:
+            start = time.monotonic()
+            if number and start + longest - begun > seconds:
                 print(f"{self.rounds - number} rounds left out: it takes long", file=sys.stderr)
                 self.rounds = number
                 break
             for side in self.sides(number):
                 self.measure(side, number)
+            if number:
+                longest = max(longest, time.monotonic() - start)
 
     def measure(self, side: Side, number: int) -> None:
         """Let one side run; one that fails is told on the page, and Quiver must not."""
-        seconds = (SECONDS if side.peer in FAST else SLOW_SECONDS) * min(1.0, 3 * self.scale)
+        seconds = (SECONDS if side.peer in OFTEN else SLOW_SECONDS) * min(1.0, 3 * self.scale)
         try:
             one = measure(side, self.folder, seconds=seconds, byte_count=BYTES * self.scale)
         except (AssertionError, RuntimeError, subprocess.TimeoutExpired) as error:
@@ -159,6 +167,9 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--scale", type=float, default=1.0, help="of the amount of data")
     options.add_argument("--dir", help="where to write, on the disk to be measured")
+    options.add_argument(
+        "--seconds", type=float, default=600.0, help="rounds that would end later are left out"
+    )
     options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
     options.add_argument(
         "--only", action="append", choices=sorted(MODULES), help="this one beside Quiver; again"
@@ -167,7 +178,7 @@ def main() -> None:
     names = [name for name in MODULES if not asked.only or name in {"quiver", *asked.only}]
     with tempfile.TemporaryDirectory(prefix="quiver-bench-", dir=asked.dir) as folder:
         bench = Peers(Path(folder), rounds=asked.rounds, scale=asked.scale, names=names)
-        bench.run()
+        bench.run(asked.seconds)
     bench.compare()
     bench.notes = page.notes(bench.found, bench.syncs, bench.absent)
     if not asked.attempt:

@@ -29,8 +29,8 @@ class RedisAlways(Peer):
     packages = ("redis",)
     program = "redis-server"
     settings = (
-        f"a stream, `appendfsync always`, no snapshots, a unix socket; for the 25 ms up to {BATCH} "
-        "requests on their way"
+        f"a stream, `appendfsync always`, no snapshots, a unix socket; for the 25 ms {BATCH} "
+        "requests as one transaction, which it syncs once"
     )
     appendfsync = "always"
 
@@ -72,7 +72,7 @@ class RedisAlways(Peer):
         import redis
 
         self._client = redis.Redis(unix_socket_path=str(self.folder / "socket"))
-        self._pipe = self._client.pipeline(transaction=False)
+        self._pipe = self._client.pipeline(transaction=True)
 
     def append(self, bundle: Bundle) -> None:
         value = bytes(self._encoder.encode(bundle))

@@ -16,12 +16,14 @@ _SHARES = {"0.5": "o", "0.99": "s", "0.999": "^"}
 
 
 def draw(found: Found, rows: int, place: Path) -> None:
-    """Draw it as SVG and as PNG, if matplotlib is there."""
+    """Draw it as SVG, if matplotlib is there."""
     try:
+        from matplotlib import rcParams
         from matplotlib.figure import Figure
     except ImportError:
         print(f"NOT DRAWN: no matplotlib: {place}.svg is as it was")
         return
+    rcParams["svg.hashsalt"] = "quiver"
     figure = Figure(figsize=(11, 8), layout="constrained")
     places = figure.subplots(2, 2)
     words = {"group": "a commit every 25 ms", "each": "a commit for each append"}
@@ -32,8 +34,7 @@ def draw(found: Found, rows: int, place: Path) -> None:
         left.set_title(f"{title}, {rows:,} rows")
         _latencies(right, found, sides)
         right.set_title("from append to ack")
-    figure.savefig(place.with_suffix(".svg"))
-    figure.savefig(place.with_suffix(".png"), dpi=110)
+    figure.savefig(place.with_suffix(".svg"), metadata={"Date": None})
 
 
 def _rates(axes, found: Found, sides: list[Side]) -> None:
@@ -42,6 +43,7 @@ def _rates(axes, found: Found, sides: list[Side]) -> None:
         axes.barh(side.peer, rate, color=_OURS if side.peer == "quiver" else _COLOURS[survives])
         axes.text(rate, side.peer, f" {rate:,.0f}", va="center", fontsize=8)
     axes.set_xlabel("MB/s")
+    axes.set_ylabel("peer")
     axes.margins(x=0.15)
     there = {find(side.peer).survives for side in sides}
     for survives, colour in _COLOURS.items():
@@ -62,5 +64,6 @@ def _latencies(axes, found: Found, sides: list[Side]) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("ms")
+    axes.set_ylabel("peer")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(fontsize=8)

@@ -17,6 +17,7 @@ MODULES: Final = {
     "lmdb-writemap": ("lmdb", "LmdbWriteMap"),
     "rocksdb": ("rocks", "RocksDb"),
     "sqlite-full": ("sqlite", "SqliteFull"),
+    "sqlite-default": ("sqlite", "SqliteDefault"),
     "redis-always": ("brokers", "RedisAlways"),
     "arrow-files": ("files", "ArrowFiles"),
     "sqlite-normal": ("sqlite", "SqliteNormal"),
@@ -36,7 +37,7 @@ _NEEDS: Final = {"lmdb": "lmdb", "lmdb-writemap": "lmdb", "rocksdb": "rocksdict"
 
 def modes(name: str) -> tuple[Mode, ...]:
     """Say in which ways a peer is measured."""
-    if name in ("quiver", "lmdb", "rocksdb", "sqlite-full", "redis-always"):
+    if name in ("quiver", "lmdb", "rocksdb", "sqlite-full", "sqlite-default", "redis-always"):
         return _BOTH
     return ("group",) if name in ("lmdb-writemap", "redis-everysec", "nats") else ("each",)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bench.peers.peer import Bundle, Peer, decode
 
-__all__ = ["SqliteFull", "SqliteNormal"]
+__all__ = ["SqliteDefault", "SqliteFull", "SqliteNormal"]
 
 
 class SqliteFull(Peer):
@@ -17,6 +17,7 @@ class SqliteFull(Peer):
         "blob for each bundle, a transaction for each commit"
     )
     synchronous = "FULL"
+    pragmas: tuple[str, ...] = ("page_size = 65536", "wal_autocheckpoint = 1024")
 
     @classmethod
     def version(cls) -> str:
@@ -24,14 +25,11 @@ class SqliteFull(Peer):
 
     def open(self) -> None:
         self._base = sqlite3.connect(self.folder / "base.sqlite", isolation_level=None)
-        for line in (
-            "pragma page_size = 65536",
-            "pragma journal_mode = wal",
-            f"pragma synchronous = {self.synchronous}",
-            "pragma wal_autocheckpoint = 1024",
-            "create table if not exists bundles (seq integer primary key, value blob)",
-        ):
-            self._base.execute(line).fetchall()
+        for setting in (*self.pragmas, "journal_mode = wal", f"synchronous = {self.synchronous}"):
+            self._base.execute(f"pragma {setting}").fetchall()
+        self._base.execute(
+            "create table if not exists bundles (seq integer primary key, value blob)"
+        )
 
     def append(self, bundle: Bundle) -> None:
         if self.mode == "group" and not self._base.in_transaction:
@@ -60,3 +58,9 @@ class SqliteNormal(SqliteFull):
     survives = "a kill"
     settings = "the same, `synchronous=NORMAL`: synced at checkpoints only"
     synchronous = "NORMAL"
+
+
+class SqliteDefault(SqliteFull):
+    name = "sqlite-default"
+    settings = "the same with its own pages of 4 KiB, and its log checkpointed at 4 MiB"
+    pragmas = ()

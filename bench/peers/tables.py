@@ -23,7 +23,10 @@ def _table(bundle: Bundle, slot: str) -> pa.Table:
 class DuckDb(Peer):
     name = "duckdb"
     packages = ("duckdb",)
-    settings = "four tables, one transaction for each bundle; comes back without dictionaries"
+    settings = (
+        "four tables, one transaction for each bundle, `checkpoint_threshold` 1 GB; comes back "
+        "without dictionaries"
+    )
     exact = False
 
     @classmethod
@@ -34,6 +37,7 @@ class DuckDb(Peer):
         import duckdb
 
         self._base = duckdb.connect(str(self.folder / "base.duckdb"))
+        self._base.execute("set checkpoint_threshold = '1GB'")
         found = self._base.sql("select table_name from duckdb_tables()").fetchall()
         self._tables = {name for (name,) in found}
 

@@ -8,29 +8,12 @@ import pyarrow as pa
 import pytest
 
 from bench.peers import given
-from bench.peers.peer import Peer
 from bench.peers.peers import MODULES, find, missing, modes
 from bench.peers.runs import Side, check
 from bench.wal.shapes import SLOTS, standard
 
-BUNDLES = [standard(5, seed, narrow=True) for seed in range(3)]
+BUNDLES = [standard(5, seed) for seed in range(3)]
 EVERYBODY = [(name, mode) for name in MODULES for mode in modes(name)]
-
-
-def plain(batch: pa.RecordBatch | pa.Table) -> list[dict]:
-    """Give rows as values that do not depend on how a peer keeps its types."""
-    return [{k: v for k, v in row.items() if k != "time"} for row in batch.to_pylist()]
-
-
-def read(peer: Peer) -> tuple[dict[str, list[dict]], dict[str, set[pa.Schema]]]:
-    """Read all; views are not kept."""
-    rows: dict[str, list[dict]] = {slot: [] for slot in SLOTS}
-    schemas: dict[str, set[pa.Schema]] = {slot: set() for slot in SLOTS}
-    for bundle in peer.read_all():
-        for slot, batch in bundle.items():
-            rows[slot] += plain(batch)
-            schemas[slot].add(batch.schema)
-    return rows, schemas
 
 
 @pytest.mark.parametrize("name, mode", EVERYBODY)
@@ -51,31 +34,71 @@ def test_a_peer_gives_back_what_it_was_given(name, mode, tmp_path: Path):
             else:
                 first = peer.first()
                 assert all(first[slot].num_rows for slot in SLOTS)
-                rows, schemas = read(peer)
+                compared = given.in_order if kind.exact else given.in_any_order
+                assert compared(BUNDLES, peer.read_all()) == len(BUNDLES)
             peer.close()
         finally:
             if server is not None:
                 server.stop()
-    order = (lambda row: 0) if kind.exact else (lambda row: sorted(map(repr, row.items())))
-    for slot in SLOTS:
-        rows_given = [row for bundle in BUNDLES for row in plain(bundle[slot])]
-        assert sorted(rows[slot], key=order) == sorted(rows_given, key=order)
-        if kind.exact:
-            assert schemas[slot] == {BUNDLES[0][slot].schema}
 
 
-def test_a_bundle_that_is_missing_is_noticed(tmp_path: Path):
-    place = tmp_path / "given-5"
-    given.prepare(place, 5)
-    bundles = given.load(place)
-    back = given.sums([*bundles, *bundles[:3]])
-    acked = len(bundles) + 3
+def test_a_bundle_that_is_missing_is_noticed():
     side = Side("lmdb", "each", 5)
-    check(side, place, {"acked": acked, "appended": acked + 3}, back)
-    check(side, place, {"acked": acked - 2, "appended": acked}, back)
-    for wrong in ((acked + 1, acked + 3), (acked - 2, acked - 1)):
+    for count in (3, 4, 6):
+        check(side, {"acked": 3, "appended": 6}, count)
+    for count in (2, 7):
         with pytest.raises(AssertionError, match="came back"):
-            check(side, place, dict(zip(("acked", "appended"), wrong, strict=True)), back)
-    other = given.sums([*bundles, *bundles[1:4]])
-    with pytest.raises(AssertionError, match="came back"):
-        check(side, place, {"acked": acked, "appended": acked}, other)
+            check(side, {"acked": 3, "appended": 6}, count)
+
+
+COMPARED = [given.in_order, given.in_any_order]
+
+
+@pytest.mark.parametrize("compared", COMPARED)
+def test_so_many_bundles_came_back(compared):
+    assert compared(BUNDLES, []) == 0
+    assert compared(BUNDLES, BUNDLES) == 3
+    assert compared(BUNDLES, [*BUNDLES, *BUNDLES[:2]]) == 5
+    by_slot = [{slot: bundle[slot]} for slot in SLOTS for bundle in BUNDLES]
+    assert compared(BUNDLES, by_slot) == 3
+    joined = [
+        {slot: pa.Table.from_batches([b[slot] for b in BUNDLES]).unify_dictionaries()}
+        for slot in SLOTS
+    ]
+    assert compared(BUNDLES, joined) == 3
+
+
+@pytest.mark.parametrize("compared", COMPARED)
+def test_a_bundle_that_is_not_the_one_that_was_given_is_noticed(compared):
+    with pytest.raises(AssertionError, match="changed"):
+        compared(BUNDLES, [BUNDLES[0], BUNDLES[0]])
+    half = {**BUNDLES[1], SLOTS[0]: BUNDLES[1][SLOTS[0]].slice(0, 3)}
+    with pytest.raises(AssertionError, match="in part"):
+        compared(BUNDLES, [BUNDLES[0], half])
+    with pytest.raises(AssertionError, match="in part"):
+        compared(BUNDLES, [*BUNDLES[:2], {SLOTS[1]: BUNDLES[2][SLOTS[1]]}])
+
+
+@pytest.mark.parametrize("compared", COMPARED)
+@pytest.mark.parametrize(
+    "slot, column", [(s, c) for s in SLOTS for c in BUNDLES[0][s].schema.names]
+)
+def test_one_value_that_changed_is_noticed(slot, column, compared):
+    batch = BUNDLES[1][slot]
+    place = batch.schema.get_field_index(column)
+    values = batch.column(place)
+    turned = pa.concat_arrays([values.slice(1), values.slice(0, 1)])
+    if turned.equals(values):  # All are the same.
+        turned = pa.concat_arrays(
+            [BUNDLES[1][slot].column(place).slice(1), pa.nulls(1, values.type)]
+        )
+    wrong = batch.set_column(place, batch.schema.field(place), turned)
+    with pytest.raises(AssertionError, match="changed"):
+        compared(BUNDLES, [BUNDLES[0], {**BUNDLES[1], slot: wrong}, BUNDLES[2]])
+
+
+def test_rows_in_another_order_are_noticed_where_order_is_kept():
+    swapped = [BUNDLES[1], BUNDLES[0], BUNDLES[2]]
+    assert given.in_any_order(BUNDLES, swapped) == 3
+    with pytest.raises(AssertionError, match="changed"):
+        given.in_order(BUNDLES, swapped)

@@ -8,7 +8,6 @@ import os
 import pstats
 import shutil
 import statistics
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from bench.segment.phases import phases
 from bench.wal import shapes
 from quiver.config import Config
 from quiver.engine import Store
-from quiver.errors import ClosedError
+from quiver.engine.scribe import look_ahead
 
 __all__ = ["appends", "filled", "finalizes", "open_config"]
 
@@ -64,29 +63,14 @@ def filled(folder: Path, bundles: Bundles, durability: str = "segment") -> Store
     return store
 
 
-class _Done:
-    """A job behind all others."""
-
-    def __init__(self) -> None:
-        self.event = threading.Event()
-
-    def run(self) -> None:
-        self.event.set()
-
-    def refuse(self, error: ClosedError) -> None:
-        raise error
-
-
 @contextmanager
 def prepared(folder: Path, bundles: Bundles, durability: str = "segment") -> Iterator[Store]:
-    """Do the same with a worker, and wait until it has looked at all that is worth a look."""
+    """Do the same with a worker, and do all that it would when it has the time to."""
     config = open_config(durability)
     with quiver.open(folder, slots=shapes.SLOTS, config=config) as store:
         for bundle in bundles:
             store.append(bundle)
-        done = _Done()
-        store._scribe._worker.post(done)  # type: ignore[union-attr]  # noqa: SLF001
-        done.event.wait()
+        look_ahead(store._core)  # noqa: SLF001
         yield store
 
 

@@ -144,7 +144,7 @@ def _look(bench: Bench, store: Path, count: int) -> None:
     }
     if "where" in inspect.signature(quiver.scan).parameters:
         table = quiver.scan(store, slot="records").to_reader().read_next_batch()
-        one = pc.field("time") == table["time"][0]
+        one = pc.field("time_unix_nano") == table["time_unix_nano"][0]
         acts["the rows of one moment"] = lambda: clocked(
             lambda: quiver.scan(store, slot="records", where=one).to_table()
         )

@@ -100,22 +100,22 @@ def _scans(store: Path, options: dict[str, str]) -> list[Any]:
 
 def scans(bench: Bench) -> None:
     """Read all four slots of one warm segment."""
-    for rows, narrow in ((1000, True), (100, True), (10_000, True), (1000, False)):
+    for rows in (1000, 100, 10_000):
         store = bench.folder / "store"
-        bundles = bundles_for(rows, int(SEGMENT_BYTES * bench.scale), narrow=narrow)
+        bundles = bundles_for(rows, int(SEGMENT_BYTES * bench.scale))
         with filled(store, bundles) as opened:
             opened.finalize()
-        what = f"{rows:,} rows" + ("" if narrow else ", dictionary<int32>")
+        what = f"{rows:,} rows"
         acts = _acts(store, _plain_files(store, bench.folder / "plain"))
         timed = {name: partial(clocked, act) for name, act in acts.items()}
         found = bench.interleave(**timed)
         plain, checked, copied = found.pop("plain"), found.pop("checked"), found.pop("memcpy")
         for name, took in found.items():
-            wanted = ("at least", 0.9) if rows == 1000 and narrow and "to_table" in name else None
+            wanted = ("at least", 0.9) if rows == 1000 and "to_table" in name else None
             bench.add(f"{what}: a mapped IPC file by {name}", plain, took, wanted=wanted)
         for name, took in found.items():
             if "batch by batch" in name and "off" not in name:
-                wanted = ("at least", 0.8) if rows == 1000 and narrow else None
+                wanted = ("at least", 0.8) if rows == 1000 else None
                 bench.add(f"{what}: memcpy by {name}", copied, took, wanted=wanted)
         first = found["to_table() of a new scan"]
         bench.add(f"{what}: a mapped IPC file, checked alike, by a new scan", checked, first)

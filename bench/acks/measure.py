@@ -91,10 +91,19 @@ class Bench:
             "| measure | things | microseconds each | least to most | wanted | a second | more |",
             "|---|---:|---:|---:|---:|---:|---|",
         ]
-        known = ("measure", "count", "microseconds", "least", "most", "at_most", "reached")
+        known = ("measure", "count", "microseconds", "least", "most", "at_most", "reached", "ratio")
+        known = (*known, "bound", "wanted", "per_second")
         for row in self.rows:
-            extra = {n: v for n, v in row.items() if n not in (*known, "per_second")}
+            extra = {n: v for n, v in row.items() if n not in known}
             more = ", ".join(f"{v:,.6g} {n.replace('_', ' ')}" for n, v in extra.items())
+            if "ratio" in row:
+                ratio = f"ratio {row['ratio']:.2f}"
+                ratio = ratio if row["reached"] else f"**{ratio}**"
+                lines.append(
+                    f"| {row['measure']} | {row['count']:,} | {ratio} | {row['least']:.2f} to "
+                    f"{row['most']:.2f} | {row['bound']} {row['wanted']:g} | | {more} |"
+                )
+                continue
             if "microseconds" not in row:
                 lines.append(f"| {row['measure']} | {row['count']:,} | | | | | {more} |")
                 continue

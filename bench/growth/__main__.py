@@ -1,7 +1,6 @@
 """``make bench-growth``: what grows with the backlog, with subscribers, and with time.
 
-Writes ``bench/GROWTH.md``, ``bench/growth.json``, ``bench/growth.svg`` and ``bench/growth.png``
-unless ``--try`` is given.
+Writes ``bench/GROWTH.md``, ``bench/growth.json`` and ``bench/growth.svg`` unless ``--try``.
 """
 
 from __future__ import annotations
@@ -52,10 +51,11 @@ NOTES: Final = """
 ![what grows](growth.svg)
 
 Ratios are of the last size to the first, medians with the spread of single values in the picture.
-The backlog is of bundles of 10,000 rows in four slots, each entry durable within 25 ms; appends are
-timed over the last 400 MB before each size, with the page cache warmed. A claim reads one slot of a
-bundle that lies in the page cache. What has no number under "wanted" goes over all segments that
-somebody still needs, or all subscribers: it may grow, but no faster than these do.
+The backlog is of bundles of 10,000 rows in four slots, put in without a log; appends are timed
+over the last 400 MB before each size, each entry durable within 25 ms, with the page cache warmed.
+A claim reads one slot of a bundle that lies in the page cache. What has no number under "wanted"
+goes over all segments that somebody still needs, or all subscribers: it may grow, but no faster
+than these do.
 
 Memory is what a process of its own has at most (VmHWM), less what it has after its imports and the
 bundles it appends; bytes written are pages made dirty, by the kernel's count. The last measure has
@@ -71,6 +71,9 @@ def main() -> None:
     options.add_argument("--dir", help="where to write, on the disk to be measured")
     options.add_argument(
         "--only", choices=("backlog", "crowd", "memory"), action="append", help="no page then"
+    )
+    options.add_argument(
+        "--seconds", type=float, default=float("inf"), help="for the backlog; larger ones left out"
     )
     options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
     asked = options.parse_args()
@@ -89,7 +92,7 @@ def main() -> None:
         if "crowd" in parts:
             curves += told_of_crowds(bench, crowds(bench))
         if "backlog" in parts:
-            curves = told_of_backlog(bench, backlog(bench)) + curves
+            curves = told_of_backlog(bench, backlog(bench, asked.seconds)) + curves
     bench.notes = [NOTES, *bench.notes]
     if not asked.attempt and not asked.only:
         bench.save()

@@ -21,10 +21,16 @@ SIZES: Final = (1, 2, 5, 10, 20)
 ROWS: Final = 10_000
 _SPARE_BYTES: Final = 20_000_000_000
 """So much of the disk is left free."""
+_LEFT_OUT: Final = (
+    "\nThe backlog was grown up to {:g} GB: there was no time for {:g} GB, which "
+    "`make bench-growth` takes."
+)
 _WINDOW_BYTES: Final = 400_000_000
 """Before each size so much is timed, in parts."""
 _PARTS: Final = 5
-_WAIT: Final = {"wal": {"durability": "sync"}}
+_FILLING: Final = {"wal": {"durability": "segment"}}
+"""The fastest way up to where the measuring begins: each byte is written once."""
+_MEASURED: Final = {"wal": {"durability": "sync"}}
 
 
 class Stage(NamedTuple):
@@ -36,8 +42,11 @@ class Stage(NamedTuple):
     samples: Samples
 
 
-def backlog(bench: Bench) -> list[Stage]:
-    """Grow a store and look at each size; whatever happens, it is deleted."""
+def backlog(bench: Bench, seconds: float) -> list[Stage]:
+    """Grow a store and look at each size; whatever happens, it is deleted.
+
+    A size that could not be reached within so many seconds in all is left out.
+    """
     folder = bench.folder / "backlog"
     sizes = [size * bench.scale for size in SIZES]
     room = shutil.disk_usage(bench.folder).free - _SPARE_BYTES
@@ -52,11 +61,17 @@ def backlog(bench: Bench) -> list[Stage]:
         with quiver.open(folder) as store:
             store.subscribe("steady")  # It has everything yet to come, and takes a little of it.
             store.subscribe("stopped")
-        written = 0
+        written, begun, last = 0, time.monotonic(), 0.0
         for size in possible:
+            spent = time.monotonic() - begun
+            if written and spent + last * (size * 1e9 - written) > seconds:
+                bench.notes.append(_LEFT_OUT.format(stages[-1].gigabytes, size))
+                break
+            before = written
             took, written = _grow(folder, bundles, size * 1e9, written, frame_bytes=frame_bytes)
             stages.append(_looked_at(folder, size, took))
-            print(f"{size:g} GB: {stages[-1].segments} segments", flush=True)
+            last = (time.monotonic() - begun - spent) / (written - before)
+            print(f"{size:g} GB: {stages[-1].segments} segments, {spent:.0f} s before", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return stages
@@ -67,26 +82,24 @@ def _grow(
 ) -> tuple[list[float], int]:
     """Append up to a size; seconds for a megabyte of the last of it, in parts."""
     window = min(_WINDOW_BYTES, (goal - written) / 2)
-    marks: list[tuple[float, int]] = []
-    is_warm = False
-    with quiver.open(folder, config=_WAIT) as store:
-        number = 0
-        while written < goal:
-            if written >= goal - window:
-                if not is_warm:
-                    store.finalize()
-                    os.sync()
-                    warm(folder.parent)
-                    is_warm = True
-                if not marks or written - marks[-1][1] >= window / _PARTS:
-                    marks.append((time.perf_counter(), written))
-            receipt = store.append(bundles[number % len(bundles)], wait=False)
+    turns = itertools.cycle(bundles)
+    with quiver.open(folder, config=_FILLING) as store:
+        while written < goal - window:
+            store.append(next(turns))
             written += frame_bytes
-            number += 1
-        receipt.wait()
-        marks.append((time.perf_counter(), written))
+        store.finalize()
+    os.sync()
+    warm(folder.parent)
+    with quiver.open(folder, config=_MEASURED) as store:
+        marks = [(time.perf_counter(), written)]
+        while written < goal:
+            receipt = store.append(next(turns), wait=False)
+            written += frame_bytes
+            if written - marks[-1][1] >= window / _PARTS or written >= goal:
+                receipt.wait()
+                marks.append((time.perf_counter(), written))
     pairs = itertools.pairwise(marks)
-    return [(b[0] - a[0]) / (b[1] - a[1]) * 1e6 for a, b in pairs if b[1] > a[1]], written
+    return [(b[0] - a[0]) / (b[1] - a[1]) * 1e6 for a, b in pairs], written
 
 
 def _looked_at(folder: Path, size: float, took: list[float]) -> Stage:

@@ -24,7 +24,7 @@ class Curve(NamedTuple):
 
 
 def draw(curves: Sequence[Curve], place: Path) -> None:
-    """Draw all curves as ``place`` with the endings svg and png."""
+    """Draw all curves as SVG."""
     from matplotlib import rcParams
     from matplotlib.figure import Figure
 
@@ -48,4 +48,3 @@ def draw(curves: Sequence[Curve], place: Path) -> None:
         axes.tick_params(labelsize=7)
         axes.grid(color="#ddd", linewidth=0.5)
     figure.savefig(place.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(place.with_suffix(".png"), dpi=110)

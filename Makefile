@@ -23,8 +23,14 @@ FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 BENCH_READY := $(VENV)/.ready-bench
 BENCH_LOCK_INPUT := --group bench --python-version 3.11
 
+# Debian's servers that the bench compares with: installed by root, left out and said by others.
+SERVERS = @for server in redis-server nats-server; do \
+	PATH="$$PATH:/usr/sbin" command -v $$server >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && apt-get install -y -q $$server; } || \
+	echo "$$server is left out: apt-get install $$server" >&2; done
+
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth top-picture fuzz demo demo-stream spark-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-profile top-picture fuzz demo demo-stream spark-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,8 +82,9 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink --timeout 3600
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
 
-bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes
-	$(BIN)/python -m bench
+bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes; QUICK=1 only tries it
+	$(SERVERS)
+	$(BIN)/python -m bench $(if $(QUICK),--quick)
 
 bench-wal: $(READY) ## the log against the raw disk; writes bench/WAL.md; ten minutes
 	$(BIN)/python -m bench.wal
@@ -98,8 +105,7 @@ bench-cores: $(READY) ## four writer processes against one; writes bench/CORES.m
 	$(BIN)/python -m bench.cores
 
 bench-peers: $(BENCH_READY) ## Quiver beside SQLite, LMDB, RocksDB, Redis, ...; writes bench/PEERS.md; six minutes
-	@command -v redis-server >/dev/null || [ "$$(id -u)" != 0 ] || apt-get install -y -q redis-server
-	@command -v redis-server >/dev/null || echo "Redis is left out: apt-get install redis-server" >&2
+	$(SERVERS)
 	$(BIN)/python -m bench.peers
 
 bench-pipeline: $(READY) ## a job with a store in the middle, and without; writes bench/PIPELINE.md; two minutes
@@ -107,6 +113,9 @@ bench-pipeline: $(READY) ## a job with a store in the middle, and without; write
 
 bench-growth: $(BENCH_READY) ## backlog, subscribers and memory: what grows; writes bench/GROWTH.md; four minutes
 	$(BIN)/python -m bench.growth
+
+bench-profile: $(BENCH_READY) ## flame graphs of what misses its goal, WORK=name for one; writes bench/PROFILES.md; two minutes
+	$(BIN)/python -m bench.profiling $(if $(WORK),--work $(WORK))
 
 top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
 	$(BIN)/python -m bench.top

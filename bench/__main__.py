@@ -8,127 +8,111 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from bench.kit import ROOT, machine
+from bench.kit import ROOT
+from bench.report import Part, draw, goals, page
 
 PLACE: Final = ROOT / "bench"
-
-
-class Part(NamedTuple):
-    """What is run, and what it draws."""
-
-    name: str
-    options: tuple[str, ...]
-    plots: tuple[str, ...] = ()
-
+TIMES: Final = PLACE / "bench.json"
+PATIENCE: Final = 3
+"""A part that takes so many times its share is ended: it is no measure of a quiet machine."""
 
 PARTS: Final = (
-    Part("ingest", ("--rounds", "3")),
-    Part("peers", (), ("peers",)),
-    Part("pipeline", ("--rounds", "3")),
-    Part("opening", ("--rounds", "3")),
-    Part("segment", ("--rounds", "3", "--scale", "0.3")),
-    Part("growth", (), ("growth",)),
-    Part("acks", ("--rounds", "3", "--scale", "0.3")),
-    Part("spark", ("--rounds", "3"), ("spark",)),
+    Part("ingest", ("--rounds", "3"), 180),
+    Part("peers", ("--rounds", "4", "--seconds", "300"), 330, ("peers",)),
+    Part("pipeline", ("--rounds", "3"), 60),
+    Part("opening", ("--rounds", "3"), 120),
+    Part("segment", ("--rounds", "3", "--scale", "0.5"), 120),
+    Part("growth", ("--rounds", "2", "--seconds", "120"), 210, ("growth",)),
+    Part("acks", ("--rounds", "3", "--scale", "0.3"), 40),
+    Part("spark", ("--rounds", "3"), 120, ("spark",)),
 )
+"""Their seconds are twenty minutes together; what is left is for starting them."""
 
 
-class Told(NamedTuple):
-    """One figure that has a goal."""
-
-    measure: str
-    figure: str
-    spread: str
-    wanted: str
-    reached: bool
+QUICK: Final = ("--rounds", "1", "--scale", "0.05", "--try")
+"""A part with these shows in seconds that it works; its figures mean nothing."""
 
 
-def goals(rows: list[dict[str, Any]]) -> list[Told]:
-    """Pick the rows that have a goal: a ratio, or microseconds."""
-    found = []
-    for row in rows:
-        if "reached" not in row:
-            continue
-        value = row.get("ratio", row.get("microseconds"))
-        unit = "" if "ratio" in row else " us"
-        bound = f"{row['bound']} {row['wanted']:g}" if "bound" in row else ""
-        wanted = bound or f"at most {row['at_most']:g}"
-        spread = f"{row['least']:.3g} to {row['most']:.3g}"
-        found.append(
-            Told(row["measure"], f"{value:.3g}{unit}", spread, f"{wanted}{unit}", row["reached"])
-        )
-    return found
+def run(part: Part, options: tuple[str, ...], place: str | None) -> float | None:
+    """Let a part measure and write its page; seconds, or None if it failed.
+
+    Nothing is left of its data, however it ended.
+    """
+    with tempfile.TemporaryDirectory(prefix="quiver-bench-", dir=place) as folder:
+        return run_in(folder, part, options)
 
 
-def report(parts: dict[str, dict[str, Any]], *, minutes: float) -> str:
-    """Write the page."""
-    where = machine()
-    said = {n: v for part in parts.values() for n, v in part.get("versions", {}).items()}
-    versions = "".join(f", {name} {version}" for name, version in sorted(said.items()))
-    every = {name: goals(part["rows"]) for name, part in parts.items()}
-    count = sum(len(rows) for rows in every.values())
-    missed = sum(not row.reached for rows in every.values() for row in rows)
-    how = (
-        f"{where['date']}. Made by `make bench` in {minutes:.0f} minutes on {where['cores']} cores "
-        f"with {where['memory_gib']} GiB: Linux {where['kernel']}, Python {where['python']}, "
-        f"pyarrow {where['pyarrow']}{versions}."
-    )
-    what = (
-        f"Of {count} figures with a goal {count - missed} reach it; the others are in bold. Each "
-        "is a ratio of medians of rounds in which both sides take turns, in one run on one disk, "
-        "where no unit is given. The page of a part has the rest of its figures, and what is "
-        "behind those that miss."
-    )
-    lines = ["# What Quiver costs, beside the raw disk and beside others", "", how, "", what]
-    for part in PARTS:
-        if part.name not in parts:
-            continue
-        found = parts[part.name]
-        page = f"{part.name.upper()}.md"
-        lines += ["", f"## {found['title']}", ""]
-        lines += [f"`{found['command']}`, {found['rounds']} rounds: [all of it]({page})", ""]
-        lines += [f"![{found['title']}]({plot}.svg)\n" for plot in part.plots]
-        lines += ["| measure | figure | least to most | wanted |", "|---|---:|---:|---:|"]
-        for row in every[part.name]:
-            figure = row.figure if row.reached else f"**{row.figure}**"
-            lines.append(f"| {row.measure} | {figure} | {row.spread} | {row.wanted} |")
-    return "\n".join(lines) + "\n"
-
-
-def run(part: Part) -> bool:
-    """Let a part measure and write its page; whether it did."""
-    command = [sys.executable, "-m", f"bench.{part.name}", *part.options]
+def run_in(folder: str, part: Part, options: tuple[str, ...]) -> float | None:
+    """Do so in a folder on the disk to be measured."""
+    command = [sys.executable, "-m", f"bench.{part.name}", *options, "--dir", folder]
     print(f"\n== {' '.join(command[1:])}", flush=True)
     began = time.monotonic()
-    code = subprocess.call(command, cwd=ROOT)
-    print(f"== {part.name}: {time.monotonic() - began:.0f} s, exit code {code}", flush=True)
-    return code == 0
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    try:
+        code = process.wait(PATIENCE * part.seconds)
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        if process.poll() is None:
+            end(process)
+    took = time.monotonic() - began
+    print(f"== {part.name}: {took:.0f} s of {part.seconds}, exit code {code}", flush=True)
+    return took if code == 0 else None
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a part that has its own process group, after it has put its folders away."""
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def main() -> int:
     """Measure everything, or write the report anew of what was measured."""
     options = argparse.ArgumentParser(prog="bench", description=__doc__)
     names = [part.name for part in PARTS]
-    options.add_argument("--only", choices=names, action="append", help="a part of it")
-    options.add_argument("--minutes", type=float, help="measure nothing: the last run took so long")
+    options.add_argument("--only", choices=names, action="append", help="measure this part; again")
+    options.add_argument("--dir", help="where to write, on the disk to be measured")
+    options.add_argument("--page", action="store_true", help="measure nothing: only the report")
+    options.add_argument("--quick", action="store_true", help="only try it: no pages, no report")
     asked = options.parse_args()
-    began = time.monotonic()
-    wanted = [part for part in PARTS if asked.only is None or part.name in asked.only]
-    failed = [] if asked.minutes is not None else [p.name for p in wanted if not run(p)]
-    if failed:
-        print(f"no report: {', '.join(failed)} failed", file=sys.stderr)
-        return 1
-    if asked.only is None:
-        minutes = asked.minutes or (time.monotonic() - began) / 60
-        found = {p.name: json.loads((PLACE / f"{p.name}.json").read_text()) for p in PARTS}
-        (PLACE / "BENCH.md").write_text(report(found, minutes=minutes))
-        print(f"\nbench/BENCH.md, {minutes:.1f} minutes")
-    return 0
+    took = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+    wanted = [] if asked.page else [p for p in PARTS if not asked.only or p.name in asked.only]
+    failed = []
+    for part in wanted:
+        seconds = run(part, QUICK if asked.quick else part.options, asked.dir)
+        took.pop(part.name, None)
+        if seconds is None:
+            failed.append(part.name)
+        else:
+            took[part.name] = seconds
+    if asked.quick:
+        print(f"failed: {failed or 'none'}")
+        return 1 if failed else 0
+    TIMES.write_text(json.dumps(took, indent=2) + "\n")
+    found = {
+        part.name: json.loads((PLACE / f"{part.name}.json").read_text())
+        for part in PARTS
+        if part.name in took
+    }
+    for name, one in found.items():
+        if rows := goals(one):
+            draw(rows, PLACE / "plots" / f"{name}.svg")
+    absent = [name for name in names if name not in took]
+    (PLACE / "BENCH.md").write_text(page(PARTS, found, took, absent))
+    print(f"\nbench/BENCH.md, {sum(took.values()) / 60:.1f} minutes; absent: {absent or 'none'}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -83,6 +83,11 @@ _WAL: Final = (
     _counter("quiver.wal.appended_bundles", "{bundle}", "Bundles taken by append."),
     _counter("quiver.wal.appended_bytes", "By", "Bytes of WAL entries written."),
     _counter(
+        "quiver.wal.refused_bundles",
+        "{bundle}",
+        "Bundles taken without a wait for which the disk had no room then; receipts tell which.",
+    ),
+    _counter(
         "quiver.wal.throttled_appends",
         "{append}",
         "Appends that found no room: they waited, or were refused.",

@@ -34,7 +34,7 @@ def _acks_bytes(core: Core) -> int:
 
 
 def _log_bytes(core: Core) -> int:
-    return core.log.disk_bytes + core.log.file_count * _BLOCK
+    return core.log.disk_bytes + core.outgoing.byte_count + core.log.file_count * _BLOCK
 
 
 def _reserved_bytes(core: Core) -> int:

@@ -16,12 +16,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from quiver.errors import ClosedError, WaitTimeoutError
+from quiver.engine.outgoing import Ticket
+from quiver.errors import ClosedError, QuiverError, WaitTimeoutError
 from quiver.units import SECOND
-from quiver.wal import Place
 
 if TYPE_CHECKING:
     from quiver.engine.core import Core
@@ -30,14 +30,6 @@ __all__ = ["GroupCommit", "Ticket", "Waiter", "settling"]
 
 _NO_SEGMENT = 1 << 64
 """More than any wal_seq: no segment ever holds it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """One bundle that was taken: its number, and the place in the log behind it if it is there."""
-
-    wal_seq: int
-    place: Place | None
 
 
 class Waiter(Protocol):
@@ -75,7 +67,7 @@ class GroupCommit:
         Takes no lock. What it said once stays so, also after a failed sync and after the end.
         """
         if ticket.wal_seq <= self._core.covered_wal_seq:
-            return True
+            return ticket.refusal is None  # Another bundle may have got the number.
         place = ticket.place
         # A log file is synced before it is rotated away.
         return place is not None and (
@@ -93,7 +85,7 @@ class GroupCommit:
         try:
             with self._turn:
                 while not self.covers(ticket):
-                    self._check()
+                    self.check(ticket)
                     if not self._leading and (as_closer or self._phase == "open"):
                         self._leading = leading = True
                         break
@@ -130,7 +122,7 @@ class GroupCommit:
     def add(self, waiter: Waiter) -> None:
         """Tell a waiter when its bundle is durable; at once, if that is known or hopeless."""
         with self._turn:
-            error = self._refusal()
+            error = self._refusal(waiter.ticket)
             if error is None and not self.covers(waiter.ticket):
                 self._waiters[waiter] = None
                 return
@@ -147,10 +139,12 @@ class GroupCommit:
             self._turn.notify_all()
             if not self._waiters:
                 return
-            error = error or self._refusal()
-            told = [w for w in self._waiters if error is not None or self.covers(w.ticket)]
-        for waiter in told:
-            waiter.tell(None if self.covers(waiter.ticket) else error)
+            told = [(w, error or self._refusal(w.ticket)) for w in self._waiters]
+        for waiter, refusal in told:
+            is_durable = self.covers(waiter.ticket)
+            if refusal is None and not is_durable:
+                continue
+            waiter.tell(None if is_durable else refusal)
             # Not before: an interrupt here leaves the rest to the next one who settles.
             self.discard(waiter)
 
@@ -170,7 +164,10 @@ class GroupCommit:
             self._phase = "ended"
         self.settle()
 
-    def _check(self) -> None:
+    def check(self, ticket: Ticket) -> None:
+        """Raise why this bundle will not be durable, if that is known."""
+        if ticket.refusal is not None:
+            raise copy(ticket.refusal) from ticket.refusal
         self._core.check()
         if self._phase == "ended":
             raise ClosedError(
@@ -178,10 +175,10 @@ class GroupCommit:
                 hint="quiver.open(path) opens it again and brings back what the log has",
             )
 
-    def _refusal(self) -> ClosedError | None:
+    def _refusal(self, ticket: Ticket) -> QuiverError | None:
         try:
-            self._check()
-        except ClosedError as error:
+            self.check(ticket)
+        except QuiverError as error:
             return error
         return None
 

@@ -28,6 +28,7 @@ from quiver.engine.desk import Outlet
 from quiver.engine.encoding import Encoder
 from quiver.engine.listeners import Listeners
 from quiver.engine.numbers import core_folder, core_numbers
+from quiver.engine.outgoing import Outgoing
 from quiver.engine.pace import Pace
 from quiver.engine.progress import CoreProgress
 from quiver.engine.readers import Readers
@@ -128,8 +129,10 @@ class Core:
     """Highest wal_seq that a durable segment holds or held; -1 if there was none."""
     log: Log = field(init=False)
     """The WAL; there only once its replay is over."""
+    outgoing: Outgoing = field(default_factory=Outgoing)
+    """Entries that were taken and are not in the WAL yet."""
     open_end: Place = field(default=Place(0, 0))
-    """The place in the WAL behind the last bundle that joined the open segment."""
+    """The place in the WAL behind the last bundle of the open segment, once all is settled."""
     sealed: Sealed | None = None
     """What becomes a segment next; in memory and in the WAL until it is one."""
     ahead: Preparation | None = None

@@ -1,9 +1,9 @@
 """Take a bundle: encode it, write it to the WAL, let it join the open segment; seal that when due.
 
 The order of ``take`` is what makes an append safe: nothing is written before the bundle has passed
-every check, and it joins the open segment only after its entry is in the file. Whoever waits for
-durability does so outside the lock, so that concurrent appends share one sync. So does whoever
-writes what was sealed.
+every check, and nothing is sealed before its entry is in the file. Whoever waits for durability
+does so outside the lock, so that concurrent appends share one sync. So does whoever writes what was
+sealed, and what waits for the write (``outgoing``).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from quiver.engine.core import Core
 from quiver.engine.dropping import drop_open
 from quiver.engine.fold import try_fold
+from quiver.engine.outgoing import Entry, Ticket, settle
 from quiver.engine.progress import Progress
 from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
 from quiver.errors import CapacityError, InputError
 from quiver.payload import EncodedBundle, Payload
-from quiver.wal import Place, encoded_bytes
+from quiver.wal import encoded_bytes
 
 __all__ = ["Taken", "encode", "take"]
 
@@ -28,11 +29,11 @@ _OPEN_BYTES_FACTOR = 2
 
 
 class Taken(NamedTuple):
-    """A bundle that was taken: its number, the place to sync up to, and if it filled a segment."""
+    """A bundle that was taken, if it filled a segment, and its entry if that waits."""
 
-    wal_seq: int
-    place: Place
+    ticket: Ticket
     has_sealed: bool
+    entry: Entry | None = None
 
 
 def encode(
@@ -51,12 +52,19 @@ def encode(
     return core.encoder.encode(bundle, note=note)
 
 
-def take(core: Core, payloads: tuple[Payload, ...], progress: Progress | None = None) -> Taken:
+def take(
+    core: Core,
+    payloads: tuple[Payload, ...],
+    progress: Progress | None = None,
+    *,
+    later: bool = False,
+) -> Taken:
     """Write an encoded bundle, perhaps with progress, and let it join the open segment.
 
-    May have to wait, without the lock, for a segment to be written. Raises CapacityError if there
-    is no room for it, and ClosedError if the store is closed meanwhile, or the follower whose
-    progress it is; nothing is written then.
+    ``later``: its entry may wait, where all is as usual: without progress, which could not be taken
+    back, with room below all caps and in the file. May have to wait, without the lock, for a
+    segment to be written. Raises CapacityError if there is no room for it, and ClosedError if the
+    store is closed meanwhile, or the follower whose progress it is; nothing is written then.
     """
     core.check()
     note = None if progress is None else progress.note
@@ -71,11 +79,18 @@ def take(core: Core, payloads: tuple[Payload, ...], progress: Progress | None = 
             was_full = core.sealed is None and core.open_segment.is_full
             if was_full:  # While another one was sealed.
                 seal(core)
+            may_wait = later and note is None and core.outgoing.takes(core.log, byte_count)
+            if not may_wait:
+                settle(core)
             now_ns = max(core.clock.wall_ns(), 0)
             bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
-            if _append(core, bundle):
-                taken = _join(core, bundle)
-                return taken._replace(has_sealed=True) if was_full else taken
+            if may_wait:
+                entry = Entry(bundle, byte_count)
+                core.outgoing.add(entry)
+                return Taken(entry.ticket, _join(core, bundle) or was_full, entry)
+            if _append(core, bundle, byte_count):
+                place = None if core.config.wal.durability == "segment" else core.open_end
+                return Taken(Ticket(bundle.wal_seq, place), _join(core, bundle) or was_full)
         _shorten_log(core)
 
 
@@ -108,7 +123,7 @@ def _wait_for_memory(core: Core) -> None:
         core.check_open()
 
 
-def _append(core: Core, bundle: EncodedBundle) -> bool:
+def _append(core: Core, bundle: EncodedBundle, byte_count: int) -> bool:
     """Append to the WAL, if there is one; False if a finalize may help against its caps."""
     if core.config.wal.durability == "segment":
         return True
@@ -121,7 +136,8 @@ def _append(core: Core, bundle: EncodedBundle) -> bool:
             core.had_no_room = True
             raise
         return False
-    core.metrics.add("quiver.wal.appended_bytes", encoded_bytes(bundle))
+    core.outgoing.has_refused = False
+    core.metrics.add("quiver.wal.appended_bytes", byte_count)
     return True
 
 
@@ -134,16 +150,15 @@ def _shorten_log(core: Core) -> None:
         reclaim(core)
 
 
-def _join(core: Core, bundle: EncodedBundle) -> Taken:
-    """Let a bundle that is in the WAL join the open segment, and seal that if it is due."""
+def _join(core: Core, bundle: EncodedBundle) -> bool:
+    """Let a bundle join the open segment, and seal that if it is due; whether it was."""
     now = core.clock.monotonic_ns()
     core.next_wal_seq += 1
     core.open_segment.add(bundle, now)
     if bundle.note is not None:
         core.progress.take(bundle.wal_seq, bundle.note)
     core.metrics.add("quiver.wal.appended_bundles")
-    place = core.open_end
-    has_sealed = core.sealed is None and core.open_segment.due(now) is not None
-    if has_sealed:
+    is_due = core.sealed is None and core.open_segment.due(now) is not None
+    if is_due:
         seal(core)
-    return Taken(bundle.wal_seq, place, has_sealed)
+    return is_due

@@ -15,6 +15,7 @@ from quiver.engine.delivery import release_forgotten
 from quiver.engine.fold import fold
 from quiver.engine.orphans import remove_orphans
 from quiver.engine.outcomes import checkpoint
+from quiver.engine.outgoing import settle
 from quiver.engine.saving import save_progress
 from quiver.engine.sealed import finalize, seal, wait_for_writer
 from quiver.engine.space import give_way, keep_house, reclaim, sync_acks
@@ -99,7 +100,7 @@ def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
     try:
         if core.broken is None:
             # What was acked while the segment was written is synced too.
-            outcomes = fold, sync_acks, keep_house
+            outcomes = settle, fold, sync_acks, keep_house
             _each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)
     finally:
         while core.writer is not None:
@@ -125,6 +126,7 @@ def let_go(core: Core) -> None:
     core.budget.close()
     core.readers.close()
     core.acks.close()
+    core.outgoing.close(core.log)
     core.log.close()
 
 

@@ -33,8 +33,9 @@ def take_in_time(
     *,
     tick: Callable[[], object],
     progress: Progress | None = None,
+    later: bool = False,
 ) -> ingest.Taken:
-    """Take a bundle; with the lock held, which is let go of while this waits.
+    """Take a bundle, to be written ``later`` if that is safe; this lets go of the lock to wait.
 
     ``tick`` is called before each look, since nobody else may make room; it also raises what makes
     waiting useless. Raises CapacityError if there is no room in time, and nothing is written then.
@@ -43,7 +44,7 @@ def take_in_time(
     try:
         while True:
             try:
-                return ingest.take(core, payloads, progress)
+                return ingest.take(core, payloads, progress, later=later)
             except CapacityError:
                 now = core.clock.monotonic_ns()
                 if began_ns is None:

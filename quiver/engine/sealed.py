@@ -19,6 +19,7 @@ import threading
 from typing import Final
 
 from quiver.engine.core import Core, Sealed
+from quiver.engine.outgoing import settle
 from quiver.engine.saving import try_save_progress
 from quiver.engine.space import reclaim
 from quiver.engine.stored import fetch_stored
@@ -45,8 +46,12 @@ def seal(core: Core) -> None:
     """Give what is open, which must hold something, its number, and go on with an empty one.
 
     Only while nothing else is sealed, and inside ``Core.whole``: a bundle must not be in both.
+    Nothing happens if the disk refuses all of it: what is sealed is in the log.
     """
+    settle(core)
     opened = core.open_segment
+    if not opened.bundles:
+        return
     last_seq = opened.bundles[-1].wal_seq
     now_ns = core.clock.monotonic_ns()
     core.sealed = Sealed(

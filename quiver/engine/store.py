@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, overload
 
 from quiver.engine import ingest, maintenance, sealed
-from quiver.engine.commit import GroupCommit, Ticket, settling
+from quiver.engine.commit import GroupCommit, settling
 from quiver.engine.core import Core
+from quiver.engine.durable import DurableDesk
 from quiver.engine.facts import StoreFacts
 from quiver.engine.following import FollowerDesk
 from quiver.engine.listeners import Listeners
+from quiver.engine.outgoing import HASTE_BYTES, WAITING_BYTES, write_waiting
 from quiver.engine.progress import Progress
 from quiver.engine.receipt import Receipt
 from quiver.engine.room import block_ns, take_in_time
 from quiver.engine.scribe import Scribe
 from quiver.engine.subscriber_desk import SubscriberDesk
-from quiver.engine.waiters import LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
 from quiver.errors import CapacityError, ClosedError
 from quiver.segment import SegmentInfo
-from quiver.units import parse_duration
 
 __all__ = ["Store"]
 
 
-class Store(SubscriberDesk, FollowerDesk, StoreFacts):
+class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
     """An open store. Made by ``quiver.open``; safe to use from several threads of one process.
 
     Use it as a context manager: leaving the block finalizes what is open and lets go of the lock.
@@ -50,6 +50,7 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
         self._worker = worker
         self._scribe = Scribe(self._core)
         worker.serve(self, self._core)
+        self._core.outgoing.enabled = self._core.config.wal.durability == "sync"
         with self._core.lock, self._core.whole():
             if maintenance.seal_if_due(self._core):  # A recovery may have left that much.
                 self._scribe.ask()
@@ -102,13 +103,18 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
             with core.lock:
                 self.check_state()
                 taken = take_in_time(
-                    core, payloads, limit_ns, tick=self._tick_in_vain, progress=progress
+                    core,
+                    payloads,
+                    limit_ns,
+                    tick=self._tick_in_vain,
+                    progress=progress,
+                    later=not wait,
                 )
         except CapacityError:
             core.events.tell()
             raise
-        ticket = self._follow_up(taken, wait=wait)
-        return taken.wal_seq if wait else Receipt(self, ticket)
+        self._follow_up(taken, wait=wait)
+        return taken.ticket.wal_seq if wait else Receipt(self, taken.ticket)
 
     def append_again(self, bundle: Mapping[str, Any], progress: Progress | None = None) -> Receipt:
         """Take a bundle that found no room before, if there is room now, and count it no more.
@@ -119,25 +125,31 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
         payloads = ingest.encode(self._core, bundle, progress)
         with self._core.lock:
             self.check_usable()
-            taken = ingest.take(self._core, payloads, progress)
-        return Receipt(self, self._follow_up(taken, wait=False))
+            taken = ingest.take(self._core, payloads, progress, later=True)
+        self._follow_up(taken, wait=False)
+        return Receipt(self, taken.ticket)
 
-    def _follow_up(self, taken: ingest.Taken, *, wait: bool) -> Ticket:
+    def _follow_up(self, taken: ingest.Taken, *, wait: bool) -> None:
         """See to what comes behind the taking: a segment that is due, and durability."""
-        core = self._core
-        wal_seq, wal = taken.wal_seq, core.config.wal
+        core, worker = self._core, self._worker
+        wal = core.config.wal
+        if taken.entry is not None:
+            taken.entry.parts()  # Here, where nobody waits for it and all of it is at hand.
         if taken.has_sealed:
             self._write_sealed()
         elif self._scribe is not None:
             self._scribe.look_ahead()
-        ticket = Ticket(wal_seq, None if wal.durability == "segment" else taken.place)
         if wait and wal.durability == "sync":
-            self._make_durable(ticket)
-        elif ticket.place is not None and self._worker is not None:
-            self._worker.flush_within(wal.flush_interval)
+            self._make_durable(taken.ticket)
+        elif worker is not None and wal.durability != "segment":
+            worker.flush_within(wal.flush_interval)
+            waiting_bytes = core.outgoing.byte_count
+            if waiting_bytes >= WAITING_BYTES or (waiting_bytes and worker.ended):
+                write_waiting(core)
+            elif waiting_bytes >= HASTE_BYTES:
+                worker.write_soon()
         if core.events.noted:
             core.events.tell()
-        return ticket
 
     def wait_for_room_ns(self, timeout: float | str | None) -> int:
         """Give how long an append with this timeout waits for room in a full store."""
@@ -154,88 +166,6 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
     def listeners(self) -> Listeners:
         """Functions that are called at each change; the asyncio face wakes its tasks by them."""
         return self._core.listeners
-
-    # durable -----------------------------------------------------------------------------------
-
-    def is_durable(self, ticket: Ticket) -> bool:
-        """Whether a bundle survives a power cut; never blocks."""
-        return self._commit.covers(ticket)
-
-    def wait_durable(self, ticket: Ticket, timeout: float | str | None) -> None:
-        """Return once a bundle survives a power cut; ``Receipt.wait`` says the rest."""
-        clock, worker = self._core.clock, self._worker
-        limit_ns = None
-        if timeout is not None:
-            limit_ns = clock.monotonic_ns() + parse_duration(timeout, key="timeout")
-        if limit_ns is None or worker is None or worker.ended:
-            self._make_durable(ticket, limit_ns)
-        elif not self._is_settled(ticket):
-            waiter = ThreadWaiter(ticket)
-            self._commit.add(waiter)
-            worker.hasten()
-            try:
-                waiter.wait(clock, limit_ns)
-            finally:
-                self._commit.discard(waiter)
-
-    def await_durable(self, ticket: Ticket) -> Generator[Any, None, None]:
-        """Do the same for a task on an event loop; ``Receipt.__await__`` says the rest."""
-        import asyncio  # Whoever gets here has it already.
-
-        if self._is_settled(ticket):
-            return
-        waiter = LoopWaiter(ticket, asyncio.get_running_loop())
-        self._commit.add(waiter)
-        if self._worker is not None:
-            self._worker.hasten()
-        try:
-            yield from waiter.future
-        finally:
-            self._commit.discard(waiter)
-
-    def _is_settled(self, ticket: Ticket) -> bool:
-        """Whether there is nothing to wait for; raises if there is no use in waiting."""
-        if self._commit.covers(ticket):
-            return True
-        # A close that has begun may still make the bundle durable: its end is waited for.
-        if self.inherited or not self._commit.closing:
-            self.check_usable()
-        return False
-
-    def _make_durable(self, ticket: Ticket, limit_ns: int | None = None) -> None:
-        if self._is_settled(ticket):
-            return
-        if ticket.place is None and not self._commit.closing:
-            try:
-                self.finalize()
-            except ClosedError:
-                if not self._commit.closing:
-                    raise
-            else:
-                return
-        self._commit.sync(ticket, limit_ns=limit_ns)  # Whoever closes it tells what came of it.
-
-    def flush_for_waiters(self) -> None:
-        """Flush, and tell everybody who waits what came of it; the worker calls it."""
-        try:
-            self.flush()
-        except Exception as error:  # noqa: BLE001 It goes to those who wait for this.
-            self.abandon_waiters(error)
-
-    def abandon_waiters(self, error: Exception) -> None:
-        """Tell all whose bundles are not durable why; they may ask again."""
-        self._commit.settle(error)
-
-    def flush(self) -> None:
-        """Return once every bundle appended so far survives a power cut.
-
-        With ``wal.durability`` ``segment`` there is no log, so this finalizes.
-        """
-        self.check_usable()
-        if self._core.config.wal.durability == "segment":
-            self.finalize()
-        else:
-            self._commit.sync_all()
 
     # finalize ----------------------------------------------------------------------------------
 
@@ -304,6 +234,7 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
     def _tick(self, finalize: Callable[[Core], object]) -> int:
         self.check_usable()
         # Outside the lock: appends go on while the log syncs.
+        write_waiting(self._core)
         self._commit.sync_all()
         self._commit.settle()
         with self._core.events.telling(), self._core.lock:
@@ -323,6 +254,7 @@ class Store(SubscriberDesk, FollowerDesk, StoreFacts):
         if self._closed or self.inherited:
             return
         sealed.refuse_writer(self._core)
+        self._core.outgoing.refuse_writer(self._core.log)
         if self._worker is not None:
             self._worker.stop()
         if self._scribe is not None:

@@ -4,6 +4,7 @@
 wakes for      and does
 =============  ================================================================
 a job          what was posted by then, in order (the asyncio face lives on it)
+``write_soon`` a write of what appends left to it
 ``hasten``     a flush, after the jobs: one sync for all of them
 ``flush_at``   the same, ``wal.flush_interval`` after the first append of a burst
 a tick         ``Store.tick``, each quarter second, and a look at another core
@@ -62,6 +63,7 @@ class Worker:
         self._clock: Clock | None = None
         self._events = Events()
         self._neighbours: Neighbours | None = None
+        self._write_now = False
         self._flush_now = False
         self._flush_at: int | None = None
         self._tick_at: int | None = None
@@ -90,6 +92,13 @@ class Worker:
                 raise _closed()
             self._jobs.append(job)
             self._turn.notify()
+
+    def write_soon(self) -> None:
+        """Ask for what waits to be written, with no sync; costs nothing if that was asked for."""
+        if not self._write_now:
+            with self._turn:
+                self._write_now = True
+                self._turn.notify()
 
     def hasten(self) -> None:
         """Ask for a flush as soon as the jobs posted so far are done."""
@@ -144,6 +153,7 @@ class Worker:
         try:
             while self._wait():
                 self._do_jobs()
+                self._write_if_asked()
                 self._flush_if_asked()
                 self._tick_if_due()
         finally:
@@ -160,7 +170,7 @@ class Worker:
             return False
 
     def _rest_ns(self) -> int | None:
-        if self._jobs or self._flush_now:
+        if self._jobs or self._write_now or self._flush_now:
             return 0
         times = [at for at in (self._flush_at, self._tick_at) if at is not None]
         if self._clock is None or not times:
@@ -184,6 +194,12 @@ class Worker:
                     self._events.warning("worker.job_failed", error=error)
                     self._events.tell()
                 self._keep(error)
+
+    def _write_if_asked(self) -> None:
+        if self._write_now:
+            self._write_now = False  # Before the look at what waits, which may have grown since.
+            if self._store is not None:
+                self._store.write_for_waiters()
 
     def _flush_if_asked(self) -> None:
         with self._turn:

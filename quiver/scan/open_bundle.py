@@ -17,7 +17,7 @@ from quiver.ipc import decode_stream
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import LENGTH, decode_stored
-from quiver.wal.log import rotated_name
+from quiver.wal.names import rotated_name
 
 __all__ = ["OpenBundle", "OpenSlot", "describe", "open_batches"]
 

@@ -63,6 +63,17 @@ class OpenSegment:
         if self.opened_ns is None:
             self.opened_ns = now_ns
 
+    def take_back(self, count: int) -> None:
+        """Let the last ``count`` go again, which are in memory; their streams still count."""
+        for bundle in self.bundles[len(self.bundles) - count :]:
+            if isinstance(bundle, EncodedBundle):
+                self.payload_bytes -= bundle.payload_bytes
+                self._payload_count -= len(bundle.payloads)
+        del self.bundles[len(self.bundles) - count :]
+        if not self.bundles:
+            self._streams.clear()
+            self.opened_ns = None
+
     def add_run(self, run: StoredRun, now_ns: int) -> int:
         """Count stored bundles up to the first that makes it full, and say how many those are.
 

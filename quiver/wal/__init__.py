@@ -6,6 +6,7 @@
 ``log``        active and rotated files: caps, rotation, truncation
 ``reader``     walk a file; find the way again behind damage
 ``sweep``      good entries, many at a time
+``names``      what they are called
 ``files``      which files there are; opened at one moment, without a lock
 ``start``      the furthest place where a replay may start
 ``replay``     everything that no segment holds yet, after a stop of any kind
@@ -13,8 +14,9 @@
 =============  ========================================================================
 """
 
-from quiver.wal.format import Place, encoded_bytes
-from quiver.wal.log import ACTIVE_NAME, Apart, Log, rotated_generation
+from quiver.wal.format import Place, encoded_bytes, entry_parts
+from quiver.wal.log import Apart, Log
+from quiver.wal.names import ACTIVE_NAME, rotated_generation
 from quiver.wal.replay import Replay
 from quiver.wal.truncate import SIDECAR_NAME
 
@@ -26,5 +28,6 @@ __all__ = [
     "Place",
     "Replay",
     "encoded_bytes",
+    "entry_parts",
     "rotated_generation",
 ]

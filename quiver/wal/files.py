@@ -14,7 +14,7 @@ from typing import Final
 from quiver.disk import Disk, File, Stat
 from quiver.errors import MissingError, StorageError, VersionError
 from quiver.wal.format import GENERATION_MAX, Place
-from quiver.wal.log import ACTIVE_NAME, rotated_generation, rotated_name
+from quiver.wal.names import ACTIVE_NAME, rotated_generation, rotated_name
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 
 __all__ = ["WalFile", "generations", "open_files"]

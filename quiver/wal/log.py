@@ -17,14 +17,13 @@ do that, what is behind the prefix is copied to a file of the next generation, w
 from __future__ import annotations
 
 import contextlib
-import re
+import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from quiver.config import WalConfig
-from quiver.disk import FILE_MODE, TEMPORARY, Disk, File, remove
+from quiver.disk import FILE_MODE, TEMPORARY, Bytes, Disk, File, remove
 from quiver.errors import CapacityError, QuiverError
 from quiver.events import Events
 from quiver.payload import EncodedBundle
@@ -35,21 +34,12 @@ from quiver.wal.format import (
     encode_header,
     entry_parts,
 )
+from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
 from quiver.wal.truncate import write_sidecar
 from quiver.wal.writer import Writer
 
-__all__ = [
-    "ACTIVE_NAME",
-    "Apart",
-    "Log",
-    "RotatedFile",
-    "create_active",
-    "rotated_generation",
-    "rotated_name",
-]
+__all__ = ["Apart", "Log", "create_active"]
 
-ACTIVE_NAME = "quiver.wal"
-_ROTATED = re.compile(re.escape(ACTIVE_NAME) + r"\.([1-9][0-9]{0,18})")
 _MOVES_KEPT = 64
 """An open segment is never older than that; a place that is says too little, never too much."""
 _BLOCK: Final = 4096
@@ -57,25 +47,6 @@ _HOLE_BYTES: Final = 1 << 20
 """Punched at once, at most: less than a millisecond's work, and 32 MiB in one are 12."""
 
 Apart: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class RotatedFile:
-    """A WAL file that nobody appends to any more."""
-
-    generation: int
-    file_bytes: int
-
-
-def rotated_name(generation: int) -> str:
-    """Name of the file that was active in this generation."""
-    return f"{ACTIVE_NAME}.{generation}"
-
-
-def rotated_generation(name: str) -> int | None:
-    """Read the generation out of a rotated file's name; None if the name is something else's."""
-    found = _ROTATED.fullmatch(name)
-    return None if found is None else int(found[1])
 
 
 def create_active(
@@ -125,7 +96,10 @@ def _hole_bytes(disk: Disk, folder: str) -> int:
 
 
 class Log:
-    """Append, sync, rotate, truncate. One thread at a time, but ``sync`` may run beside all."""
+    """Append, sync, rotate, truncate. One thread at a time, but ``sync`` may run beside all.
+
+    So may ``append_all``, by who holds ``turn``; nobody else appends while something waits for it.
+    """
 
     def __init__(
         self,
@@ -142,6 +116,8 @@ class Log:
         events: Events,
     ) -> None:
         """Take over what ``Replay.finish`` found; not for others."""
+        self.turn = threading.RLock()
+        """Held by who writes beside the others, or changes the file; it is a last lock."""
         self._events = events
         self._disk = disk
         self._folder = folder
@@ -158,6 +134,7 @@ class Log:
         self._hole_bytes = min(config.reclaim_size, _HOLE_BYTES)
         self._ends: deque[int] = deque()
         """Where some of the entries that were appended to it end: so far apart, or more."""
+        self._last_end = first
         self._can_punch = config.reclaim == "punch"
         self._holes = _hole_bytes(disk, folder)
         """What an earlier process gave back of the active file."""
@@ -182,10 +159,33 @@ class Log:
         if used + byte_count > self._config.rotate_size and used > HEADER_BYTES:
             self._make_room()
         place = self._writer.append(*entry)
-        self._last_seq = bundle.wal_seq
-        if place.offset - (self._ends[-1] if self._ends else self._reclaimed) >= self._hole_bytes:
-            self._ends.append(place.offset)
+        self._note(place.offset, bundle.wal_seq)
         return place
+
+    def has_room(self, byte_count: int) -> bool:
+        """Whether so many bytes more fit into the active file, and below all caps."""
+        used = self._writer.end - self._first + HEADER_BYTES + byte_count
+        live = self.live_bytes + byte_count
+        return used <= self._config.rotate_size and live <= self._config.max_size
+
+    def append_all(self, entries: Sequence[tuple[int, int, Sequence[Bytes]]]) -> Place:
+        """Write entries, number, size and parts of each, with one write; all of them, or none.
+
+        They must have room, and a thousand parts at most. Gives the place behind the last one.
+        """
+        end = self._writer.end
+        place = self._writer.append(*(part for _, _, parts in entries for part in parts))
+        for wal_seq, byte_count, _ in entries:
+            end += byte_count
+            self._note(end, wal_seq)
+        return place
+
+    def _note(self, end: int, wal_seq: int) -> None:
+        """Take note of an entry that is in the file."""
+        self._last_seq = wal_seq
+        if end - self._last_end >= self._hole_bytes:
+            self._ends.append(end)
+            self._last_end = end
 
     def sync(self, place: Place) -> None:
         """Return once everything before ``place`` survives a power cut; from any thread."""
@@ -230,7 +230,7 @@ class Log:
             old.poison(error)
             raise
         self._rotated.append(RotatedFile(old.generation, old.end))
-        self._first = self._reclaimed = end
+        self._first = self._reclaimed = self._last_end = end
         self._holes = 0
         self._ends.clear()
         self._events.info(
@@ -279,12 +279,15 @@ class Log:
             self._punch(offset, apart)
         if self._can_punch:
             return
-        if offset == self._writer.end:
-            self._rotate()
+        with self.turn:
+            is_empty = offset == self._writer.end
+            if is_empty:
+                self._rotate()
+            elif offset >= self._writer.end - offset:
+                # Copying less than is given back keeps the price of an append bounded.
+                self._rewrite(offset)
+        if is_empty:
             self.truncate(Place(self._writer.generation, HEADER_BYTES))
-        elif offset >= self._writer.end - offset:
-            # Copying less than is given back keeps the price of an append bounded.
-            self._rewrite(offset)
 
     def _punch(self, offset: int, apart: Apart) -> None:
         """Punch what is before ``offset`` in bits, since writes to the file wait for each of them.
@@ -328,7 +331,7 @@ class Log:
             old.poison(error)
             raise
         self._truncated = Place(generation, HEADER_BYTES)
-        self._first = self._reclaimed = HEADER_BYTES
+        self._first = self._reclaimed = self._last_end = HEADER_BYTES
         self._holes = 0
         self._ends.clear()
         self._moved[old.generation] = offset - HEADER_BYTES
@@ -391,4 +394,5 @@ class Log:
 
     def close(self) -> None:
         """Let go of the files; what was not synced stays with the operating system."""
-        self._writer.close()
+        with self.turn:
+            self._writer.close()

@@ -29,13 +29,8 @@ from quiver.wal.format import (
     decode_header,
     frame_at,
 )
-from quiver.wal.log import (
-    ACTIVE_NAME,
-    Log,
-    RotatedFile,
-    create_active,
-    rotated_name,
-)
+from quiver.wal.log import Log, create_active
+from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
 from quiver.wal.reader import (
     BadRegion,
     Entry,

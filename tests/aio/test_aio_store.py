@@ -151,10 +151,10 @@ def test_an_append_cancelled_while_it_is_taken_is_taken_whole(
         began, go_on = asyncio.Event(), threading.Event()
         honest = ingest.take
 
-        def take(*args: Any) -> Any:
+        def take(*args: Any, **options: Any) -> Any:
             loop.call_soon_threadsafe(began.set)
             assert go_on.wait(PATIENCE)
-            return honest(*args)
+            return honest(*args, **options)
 
         async with open_async(disk) as store:
             monkeypatch.setattr(ingest, "take", take)

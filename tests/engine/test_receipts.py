@@ -36,9 +36,9 @@ def test_appends_of_many_threads_share_two_syncs(
     taken = threading.Semaphore(0)
     honest = ingest.take
 
-    def take(*args: Any) -> Any:
+    def take(*args: Any, **options: Any) -> Any:
         try:
-            return honest(*args)
+            return honest(*args, **options)
         finally:
             taken.release()
 

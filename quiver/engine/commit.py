@@ -16,7 +16,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from copy import copy
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from quiver.engine.outgoing import Ticket
@@ -166,8 +165,7 @@ class GroupCommit:
 
     def check(self, ticket: Ticket) -> None:
         """Raise why this bundle will not be durable, if that is known."""
-        if ticket.refusal is not None:
-            raise copy(ticket.refusal) from ticket.refusal
+        self._core.outgoing.tell(ticket)
         self._core.check()
         if self._phase == "ended":
             raise ClosedError(

@@ -109,7 +109,7 @@ class DurableDesk(ABC):
     def flush_for_waiters(self) -> None:
         """Flush, and tell everybody who waits what came of it; the worker calls it."""
         try:
-            self.flush()
+            self._flush()
         except Exception as error:  # noqa: BLE001 It goes to those who wait for this.
             self.abandon_waiters(error)
 
@@ -120,8 +120,13 @@ class DurableDesk(ABC):
     def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut.
 
-        With ``wal.durability`` ``segment`` there is no log, so this finalizes.
+        With ``wal.durability`` ``segment`` there is no log, so this finalizes. Raises, once, what
+        the disk said if it had no room for a bundle whose receipt nobody asked.
         """
+        self._flush()
+        self._core.outgoing.tell_rest()
+
+    def _flush(self) -> None:
         self.check_usable()
         if self._core.config.wal.durability == "segment":
             self.finalize()

@@ -101,7 +101,8 @@ def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
         if core.broken is None:
             # What was acked while the segment was written is synced too.
             outcomes = settle, fold, sync_acks, keep_house
-            _each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)
+            rest = _finalize_to_close, sync_acks, reclaim, save_ages, sync_log, _tell_refused
+            _each(core, *outcomes, *rest)
     finally:
         while core.writer is not None:
             try:
@@ -113,6 +114,10 @@ def shut(core: Core, *, sync_log: Callable[[Core], object] = _sync_log) -> None:
         raise struck
     if core.config.wal.durability != "sync" and any(part.bundle_count for part in core.waiting):
         core.check()
+
+
+def _tell_refused(core: Core) -> None:
+    core.outgoing.tell_rest()
 
 
 def _finalize_to_close(core: Core) -> None:

@@ -7,13 +7,15 @@
 
 So encoding goes on while the disk works. Who writes takes the oldest first, and no lock but the
 turn; who has to know that all is in the log, as whoever seals does, holds the core's lock and
-settles. An entry that the disk refuses takes those behind it along: all that were told nothing yet
-leave the open segment again, their receipts say so, and their numbers are free.
+settles. An entry that the disk refuses takes those behind it along: they leave the open segment
+again, their receipts say so, and their numbers are free. Of whom nobody asked for the receipt the
+next flush tells, or whatever else would say that all is there.
 """
 
 from __future__ import annotations
 
 import copy
+import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,6 +87,9 @@ class Outgoing:
         """Behind what was written last, until the core knows."""
         self._entries: deque[Entry] = deque()
         self._added_bytes = self._gone_bytes = 0
+        self._telling = threading.Lock()
+        self._untold: set[Ticket] = set()
+        """Of what was refused, that of which nobody was told."""
 
     def __len__(self) -> int:
         """How many wait; what is being written does."""
@@ -163,7 +168,26 @@ class Outgoing:
         self.has_refused = True
         tickets = [entry.ticket for entry in self._entries]
         self._let_go(len(tickets), None)
+        for ticket in tickets:
+            ticket.refusal = self.failure
+        with self._telling:
+            self._untold.update(tickets)
         return tickets
+
+    def tell(self, ticket: Ticket) -> None:
+        """Raise why this bundle was refused, if it was."""
+        if ticket.refusal is not None:
+            with self._telling:
+                self._untold.discard(ticket)
+            raise copy.copy(ticket.refusal) from ticket.refusal
+
+    def tell_rest(self) -> None:
+        """Raise why some were refused, if nobody was told so of one of them, and not again."""
+        with self._telling:
+            has_untold = bool(self._untold)
+            self._untold.clear()
+        if has_untold and self.failure is not None:
+            raise copy.copy(self.failure) from self.failure
 
     def close(self, log: Log) -> None:
         """Take and write nothing more."""
@@ -208,8 +232,6 @@ def _refuse(core: Core) -> None:
     outgoing = core.outgoing
     error = outgoing.failure
     refused = outgoing.refuse()
-    for ticket in refused:
-        ticket.refusal = error
     core.open_segment.take_back(len(refused))
     core.ahead = None
     core.next_wal_seq = refused[0].wal_seq

@@ -5,13 +5,15 @@ Durable has one meaning, whatever ``wal.durability`` says: the bundle survives a
 ==================  ====================================  ==================================
 ``wal.durability``  durable by itself                     ``wait`` and ``await`` hasten it by
 ==================  ====================================  ==================================
-``sync``            ``wal.flush_interval`` after the      a sync of the log
+``sync``            ``wal.flush_interval`` after the      a write and a sync of the log
                     append at the latest
 ``interval``        the same                              a sync of the log
 ``segment``         when its segment is finalized         finalizing the open segment
 ==================  ====================================  ==================================
 
-By itself means by the store's worker; without one, by the next ``maintain`` or ``flush``.
+By itself means by the store's worker; without one, by the next ``maintain`` or ``flush``. Until it
+is durable a bundle may be in this process alone, and go with it; with ``interval`` the operating
+system has it.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class Receipt:
         bounds only the waiting for that one.
 
         Raises PoisonedError after a failed sync, and ClosedError if the store was closed and could
-        not make the bundle durable.
+        not make the bundle durable. CapacityError, or StorageError, says that the disk did not take
+        it although there had been room: nothing of it is in the store, and nothing of what was
+        appended behind it and had not been written; each receipt says so of its own bundle.
         """
         self._store.wait_durable(self._ticket, timeout)
         return self.wal_seq

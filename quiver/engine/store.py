@@ -180,13 +180,15 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
     def finalize(self) -> SegmentInfo | None:
         """Turn the open segment into a durable file for subscribers and scans; None if it is empty.
 
-        If writing fails the bundles stay where they are and the call may be repeated.
+        If writing fails the bundles stay where they are and the call may be repeated. What the disk
+        refused before is told as ``flush`` does.
         """
         self.check_usable()
         with self._core.events.telling(), self._core.lock:
             self.check_usable()  # Somebody may have closed it while this waited for the lock.
             info = sealed.finalize(self._core)
         self._tell()
+        self._core.outgoing.tell_rest()
         return info
 
     def on_finalize(self, callback: Callable[[SegmentInfo], object]) -> Callable[[], None]:
@@ -221,7 +223,9 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         Gives the number of segments deleted. The store's own worker sees to the same, unless it was
         opened with ``worker=False``.
         """
-        return self._tick(maintenance.finalize_if_due)
+        deleted = self._tick(maintenance.finalize_if_due)
+        self._core.outgoing.tell_rest()
+        return deleted
 
     def tick(self) -> None:
         """Do the same, but leave the writing of a segment to who does that; the worker calls it."""

@@ -15,6 +15,7 @@ from quiver.config import Config
 from quiver.testing.lossy import LOSSY, LOSSY_CONFIGS
 from quiver.testing.lots import MOMENTS, at_moment, by_lot
 from quiver.testing.neighbourly import NEIGHBOURLY, NEIGHBOURLY_CONFIGS
+from quiver.testing.outgoing import OUTGOING, OUTGOING_CONFIGS
 from quiver.testing.progress import FOLLOWING, FOLLOWING_CONFIGS
 from quiver.testing.rehearsal import Rehearsal
 from quiver.testing.subject import Stage
@@ -355,11 +356,13 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     **LOSSY,
     **NEIGHBOURLY,
     **FOLLOWING,
+    **OUTGOING,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **LOSSY_CONFIGS,
     **NEIGHBOURLY_CONFIGS,
     **FOLLOWING_CONFIGS,
+    **OUTGOING_CONFIGS,
     "taken back": {**TINY, "acks": {"max_size": 100_000}},
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
     "fill segments": {**TINY, "segment": {"target_size": 1500}},

@@ -37,6 +37,7 @@ from quiver.consumer import subscribe
 from quiver.disk import Disk
 from quiver.engine import Follower, Store
 from quiver.engine import open as open_store
+from quiver.engine.outgoing import write_waiting
 from quiver.engine.scribe import look_ahead
 from quiver.errors import QuiverError
 from quiver.manifest import StoreManifest
@@ -94,6 +95,8 @@ class Rehearsal:
     """Bundles of each subscriber whose ack was taken and may still be lost."""
     follower: Follower | None = None
     """Who reads the source, if bundles are from one."""
+    lets_wait: bool = False
+    """Whether the entries of appends that are not waited for wait, though there is no worker."""
     store: Store = field(init=False)
     busy: BusyStage = field(init=False)
 
@@ -119,6 +122,7 @@ class Rehearsal:
                 worker=False,
             )
         self.busy.is_locked = self.store._core.lock._is_owned  # type: ignore[attr-defined]
+        self.store._core.outgoing.enabled = self.lets_wait
         there = self.store.info().next_wal_seq
         first, end = self.store.recovery.lost_wal_seqs
         if first < end:
@@ -129,6 +133,14 @@ class Rehearsal:
         self._acknowledge()
         if self.follower is not None:
             self.follow()
+
+    def let_wait(self) -> None:
+        """From now on leave the write of what is not waited for to others, for good."""
+        self.lets_wait = self.store._core.outgoing.enabled = True
+
+    def write_some(self) -> None:
+        """Write what waits, as a worker does; nothing is acknowledged by that."""
+        write_waiting(self.store._core)
 
     def follow(self) -> None:
         """From now on read each bundle from a source; before the first one, and for good."""

@@ -14,9 +14,41 @@ MAINTENANCE: Final = "quiver.engine.maintenance"
 SPACE: Final = "quiver.engine.space"
 RECOVERY: Final = "quiver.engine.recovery"
 STORE: Final = "quiver.engine.store"
+DURABLE: Final = "quiver.engine.durable"
+OUTGOING: Final = "quiver.engine.outgoing"
 COMMIT: Final = "quiver.engine.commit"
 
 DEFECTS: Final = (
+    Defect(
+        "a flush leaves what waits for the write",
+        DURABLE,
+        "            write_waiting(self._core)\n            self._commit.sync_all()\n",
+        "            self._commit.sync_all()\n",
+    ),
+    Defect(
+        "an append passes what waits for the write",
+        INGEST,
+        "            if not may_wait:\n                settle(core)\n",
+        "",
+    ),
+    Defect(
+        "what the disk refused stays in the open segment",
+        OUTGOING,
+        "    core.open_segment.take_back(len(refused))\n",
+        "",
+    ),
+    Defect(
+        "nobody is told that the disk refused what waited",
+        OUTGOING,
+        "            self._untold.update(tickets)\n",
+        "            pass\n",
+    ),
+    Defect(
+        "the numbers of what the disk refused are lost",
+        OUTGOING,
+        "    core.next_wal_seq = refused[0].wal_seq\n",
+        "",
+    ),
     Defect(
         "an append does not say where it ends",
         INGEST,
@@ -26,15 +58,15 @@ DEFECTS: Final = (
     Defect(
         "an append does not wait",
         STORE,
-        "            self._make_durable(ticket)\n        elif ticket",
-        "            pass\n        elif ticket",
+        "            self._make_durable(taken.ticket)\n        elif worker",
+        "            pass\n        elif worker",
         lost="write core_0/wal/quiver.wal ",
     ),
     Defect(
         "flush syncs nothing",
-        STORE,
-        "        else:\n            self._commit.sync_all()\n",
-        "        else:\n            pass\n",
+        DURABLE,
+        "            write_waiting(self._core)\n            self._commit.sync_all()\n",
+        "            write_waiting(self._core)\n",
         lost="write core_0/wal/quiver.wal ",
     ),
     Defect(
@@ -46,9 +78,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "flush without a log writes no segment",
-        STORE,
-        'if self._core.config.wal.durability == "segment":',
-        'if self._core.config.wal.durability == "none":',
+        DURABLE,
+        'durability == "segment":\n            self.finalize()\n        ',
+        'durability == "none":\n            self.finalize()\n        ',
     ),
     Defect(
         "the WAL is given back before the segment is written",
@@ -124,8 +156,8 @@ DEFECTS: Final = (
     Defect(
         "an append seals over what is sealed",
         INGEST,
-        "has_sealed = core.sealed is None and core.open_segment",
-        "has_sealed = core.open_segment",
+        "is_due = core.sealed is None and core.open_segment",
+        "is_due = core.open_segment",
     ),
     Defect(
         "closing writes what is sealed and not what is open",
@@ -341,21 +373,21 @@ DEFECTS: Final = (
     Defect(
         "closing syncs no acks",
         "quiver.engine.maintenance",
-        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)",
-        "_each(core, fold, keep_house, _finalize_to_close, reclaim, save_ages, sync_log)",
+        "_each(core, *outcomes, *rest)",
+        "_each(core, settle, fold, keep_house, *(step for step in rest if step != sync_acks))",
         lost="write core_0/acks/ack.log ",
     ),
     Defect(
         "closing writes no segment",
         "quiver.engine.maintenance",
-        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)",
-        "_each(core, *outcomes, reclaim, save_ages, sync_log)",
+        "_each(core, *outcomes, *rest)",
+        "_each(core, *outcomes, *rest[1:])",
     ),
     Defect(
         "closing does not sync the WAL",
         "quiver.engine.maintenance",
-        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages, sync_log)",
-        "_each(core, *outcomes, _finalize_to_close, sync_acks, reclaim, save_ages)",
+        "reclaim, save_ages, sync_log, _tell_refused\n",
+        "reclaim, save_ages, _tell_refused\n",
         harmless="All that the WAL has is in a segment by then, or closing raises and promises "
         "nothing.",
     ),

@@ -77,15 +77,16 @@ ROTATE, UPKEEP, REFUSALS, BEGIN, WITHOUT_HOLES = 1, 6, 7, 8, 9
 DROPPING: Final = 20, 22
 FOLLOWING: Final = range(27, 33)
 """Lives of a store that reads a source."""
-NO_LOG: Final = 38, 42
+OUTGOING: Final = 33, 36
+NO_LOG: Final = 42, 46
 """Places of lives; the last two are by lot, and of stores without a log."""
 ROUNDS: Final = (
-    Round([*range(18), *DROPPING, *NO_LOG, *FOLLOWING], images=150, nested=1.0),
+    Round([*range(18), *DROPPING, *NO_LOG, *FOLLOWING, *OUTGOING], images=150, nested=1.0),
     Round([BEGIN], images=0, faults=EVERY, kinds=("kill",), cuts=EVERY),
     Round([REFUSALS, WITHOUT_HOLES], images=0, faults=EVERY, kinds=("EIO", "short"), cuts=10),
     Round([REFUSALS, ROTATE, UPKEEP], images=0, faults=EVERY, kinds=("kill",), cuts=12),
     Round(range(18), images=300, faults=50),
-    Round(range(18, 52), images=60, faults=60),
+    Round(range(18, 56), images=60, faults=60),
 )
 SEED: Final = 0
 CUTS: Final = 8

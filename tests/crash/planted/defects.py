@@ -8,6 +8,7 @@ import acks_defects
 import consumer_defects
 import disk_defects
 import engine_defects
+import outgoing_defects
 import progress_defects
 import retention_defects
 import wal_defects
@@ -22,6 +23,7 @@ ALL: Final[tuple[Defect, ...]] = (
     *consumer_defects.DEFECTS,
     *retention_defects.DEFECTS,
     *engine_defects.DEFECTS,
+    *outgoing_defects.DEFECTS,
     *progress_defects.DEFECTS,
 )
 HARMLESS: Final = tuple(defect for defect in ALL if defect.harmless)

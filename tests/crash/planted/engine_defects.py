@@ -15,40 +15,9 @@ SPACE: Final = "quiver.engine.space"
 RECOVERY: Final = "quiver.engine.recovery"
 STORE: Final = "quiver.engine.store"
 DURABLE: Final = "quiver.engine.durable"
-OUTGOING: Final = "quiver.engine.outgoing"
 COMMIT: Final = "quiver.engine.commit"
 
 DEFECTS: Final = (
-    Defect(
-        "a flush leaves what waits for the write",
-        DURABLE,
-        "            write_waiting(self._core)\n            self._commit.sync_all()\n",
-        "            self._commit.sync_all()\n",
-    ),
-    Defect(
-        "an append passes what waits for the write",
-        INGEST,
-        "            if not may_wait:\n                settle(core)\n",
-        "",
-    ),
-    Defect(
-        "what the disk refused stays in the open segment",
-        OUTGOING,
-        "    core.open_segment.take_back(len(refused))\n",
-        "",
-    ),
-    Defect(
-        "nobody is told that the disk refused what waited",
-        OUTGOING,
-        "            self._untold.update(tickets)\n",
-        "            pass\n",
-    ),
-    Defect(
-        "the numbers of what the disk refused are lost",
-        OUTGOING,
-        "    core.next_wal_seq = refused[0].wal_seq\n",
-        "",
-    ),
     Defect(
         "an append does not say where it ends",
         INGEST,

@@ -55,12 +55,27 @@ def _lot(rows: int) -> Bundles:
 
 
 @contextmanager
-def _log_alone(folder: Path) -> Iterator[Store]:
-    """Open a new store of which only the log works: nothing is prepared for segments either."""
+def _log_alone(folder: Path, bundles: Bundles) -> Iterator[Store]:
+    """Open a new store of which only the log works: nothing is prepared for segments either.
+
+    It has taken as much as a segment before, as any store that is open for some seconds: its memory
+    is its own by then, as the page cache is.
+    """
     with quiver.open(folder, slots=shapes.SLOTS, config=Config.of(_LOG_ONLY)) as store:
         store._scribe = None  # noqa: SLF001
+        _fill_once(store, bundles)
         yield store
         _forget(store, 0)
+
+
+def _fill_once(store: Store, bundles: Bundles) -> None:
+    core: Any = store._core  # noqa: SLF001
+    for bundle in itertools.cycle(bundles):
+        if core.open_segment.payload_bytes >= SEGMENT_BYTES:
+            break
+        store.append(bundle, wait=False)
+    store.flush()
+    _forget(store)
 
 
 def _forget(store: Store, byte_count: int = SEGMENT_BYTES) -> None:
@@ -79,7 +94,7 @@ def grouped(folder: Path, bundles: Bundles, *, threads: int = 1) -> tuple[float,
             store.append(bundle, wait=False)
             _forget(store)
 
-    with _log_alone(folder) as store, ThreadPoolExecutor(threads) as pool:
+    with _log_alone(folder, bundles) as store, ThreadPoolExecutor(threads) as pool:
         list(pool.map(abs, range(threads)))  # The threads are there.
         cpu, begun = time.process_time(), time.perf_counter()
         if threads == 1:
@@ -93,7 +108,7 @@ def grouped(folder: Path, bundles: Bundles, *, threads: int = 1) -> tuple[float,
 def each_synced(folder: Path, bundles: Bundles) -> tuple[list[float], float]:
     """Append in mode ``sync`` and wait for each; seconds of each, and those of CPU together."""
     took = []
-    with _log_alone(folder) as store:
+    with _log_alone(folder, bundles) as store:
         cpu = time.process_time()
         for bundle in bundles:
             begun = time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,10 @@ import pyarrow as pa
 
 from bench.ingest import ours, raw
 from bench.ingest.frame import framed
-from bench.ingest.ours import INTERVAL, Bundles, Whole
+from bench.ingest.ours import INTERVAL, SEGMENT_BYTES, Bundles, Whole
 from bench.kit import Bench, quantile, warm
 from bench.wal.raw import append_each_synced, append_grouped
 from quiver.config import Config
-from quiver.engine.arena import SLAB_BYTES
 
 __all__ = ["each", "encoding", "log", "path"]
 
@@ -182,13 +182,18 @@ def _sizes(bench: Bench, rows: int, runs: list[Whole]) -> None:
 
 
 def encoding(bench: Bench) -> None:
-    """An entry, checksum and all, of batches that are checked, against bare calls of pyarrow."""
+    """An entry, checksum and all, of batches that are checked, against bare calls of pyarrow.
+
+    Both go through as much memory as a segment takes, as a store does: entries stay until then.
+    """
     for rows in (100, 1000, 10_000):
         (bundle,) = ours.standard(rows, 1)
         count = max(int(2_000_000 / rows * bench.scale), 50)
         make = framed(Config(), bundle)
+        entry_bytes = sum(map(len, make()))
+        kept: deque[Any] = deque(maxlen=SEGMENT_BYTES // entry_bytes)
         found = bench.interleave(
-            ours=partial(_typical, make, count),
+            ours=partial(_typical, lambda make=make, kept=kept: kept.append(make()), count),
             raw=partial(_typical, _Bare(list(bundle.values())), count),
         )
         bench.add(
@@ -211,15 +216,11 @@ def _typical(act: Callable[[], Any], count: int) -> float:
 
 
 class _Bare:
-    """Batches one behind the other in memory that is there, as bare as pyarrow can.
-
-    From the start of a slab to its end and again, as the store fills its own: what is written
-    again and again in one place stays in the processor's cache, and is no measure.
-    """
+    """Batches one behind the other in memory that is there, as bare as pyarrow can."""
 
     def __init__(self, batches: list[pa.RecordBatch]) -> None:
         self._batches = batches
-        self._arena = memoryview(bytearray(SLAB_BYTES))
+        self._arena = memoryview(bytearray(SEGMENT_BYTES))
         self._at = 0
 
     def __call__(self) -> None:

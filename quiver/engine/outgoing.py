@@ -117,11 +117,11 @@ class Outgoing:
         """
         log = core.log
         self.refuse_writer(log)
+        core.check()
         with log.turn:
             batch = self._oldest(count_max)
             if not batch:
                 return True
-            core.check()
             with core.whole():
                 try:
                     place = log.append_all(batch)
@@ -196,13 +196,13 @@ class Outgoing:
             self._let_go(len(self._entries), None)
 
 
-def write_waiting(core: Core) -> None:
-    """Write all that waits by now; from any thread. Raises PoisonedError.
+def write_waiting(core: Core, *, left_bytes: int = 0) -> None:
+    """Write what waits, all or until so much is left; from any thread. Raises PoisonedError.
 
-    What the disk refuses is told by receipts alone.
+    What the disk refuses is told by receipts, and by ``tell_rest``.
     """
     outgoing = core.outgoing
-    while outgoing:
+    while outgoing.byte_count > left_bytes:
         if not outgoing.write_some(core):
             with core.events.telling(), core.lock:
                 settle(core)

@@ -89,11 +89,12 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         ``bundle`` is a RecordBundle or a mapping from slot name to anything that speaks Arrow.
         When this returns the bundle survives what ``wal.durability`` promises: by default a power
         cut. With ``wait=False`` it returns a Receipt at once, to be waited on later, so that one
-        thread can have many bundles on their way. ``timeout`` is how long to wait for room in a
-        full store, in seconds or as ``"10s"``; the option ``retention.block_timeout`` if it is not
-        given. Raises InputError for a bundle that this store cannot take and CapacityError when
-        there is no room in that time; nothing is written then. ``progress``, made by a Follower,
-        says how far a source was read with this bundle, and is as durable as that.
+        thread can have many bundles on their way; until it says so nothing is promised. ``timeout``
+        is how long to wait for room in a full store, in seconds or as ``"10s"``; the option
+        ``retention.block_timeout`` if it is not given. Raises InputError for a bundle that this
+        store cannot take and CapacityError when there is no room in that time; nothing is written
+        then. ``progress``, made by a Follower, says how far a source was read with this bundle, and
+        is as durable as that.
         """
         self.check_usable()
         core = self._core
@@ -144,8 +145,8 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         elif worker is not None and wal.durability != "segment":
             worker.flush_within(wal.flush_interval)
             waiting_bytes = core.outgoing.byte_count
-            if waiting_bytes >= WAITING_BYTES or (waiting_bytes and worker.ended):
-                write_waiting(core)
+            if waiting_bytes > WAITING_BYTES or (waiting_bytes and worker.ended):
+                write_waiting(core, left_bytes=0 if worker.ended else WAITING_BYTES)
             elif waiting_bytes >= HASTE_BYTES:
                 worker.write_soon()
         if core.events.noted:

@@ -22,7 +22,7 @@ from quiver.ipc import StreamRoom, out_of_memory
 
 __all__ = ["SLAB_BYTES", "Arena"]
 
-SLAB_BYTES: Final = 4 << 20
+SLAB_BYTES: Final = 8 << 20
 _FIRST_BYTES: Final = 256 << 10
 """A store that takes little needs no more; each slab is twice as large as the one before it."""
 _ALIGNMENT: Final = 64

@@ -18,7 +18,7 @@ from quiver.wal import encoded_bytes
 
 __all__ = ["Encoder"]
 
-_LARGE_BYTES: Final = 1 << 20
+_LARGE_BYTES: Final = 2 << 20
 """Payloads of that size get memory of their own: slabs are for many in one."""
 
 

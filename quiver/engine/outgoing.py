@@ -27,12 +27,13 @@ from quiver.wal import Log, Place, entry_parts
 
 if TYPE_CHECKING:
     from quiver.engine.core import Core
+    from quiver.engine.worker import Worker
 
-__all__ = ["HASTE_BYTES", "WAITING_BYTES", "Entry", "Outgoing", "Ticket", "settle", "write_waiting"]
+__all__ = ["Entry", "Outgoing", "Ticket", "have_written", "settle", "write_waiting"]
 
-HASTE_BYTES: Final = 1 << 20
+_HASTE_BYTES: Final = 1 << 20
 """So much is worth a write of its own."""
-WAITING_BYTES: Final = 8 << 20
+_WAITING_BYTES: Final = 8 << 20
 """With more than that, whoever appends writes as well: the disk is slower than who encodes."""
 _BATCH_BYTES: Final = 1 << 20
 _PARTS_MAX: Final = 1000
@@ -157,7 +158,7 @@ class Outgoing:
 
     def refuse_writer(self, log: Log) -> None:
         """Raise CapacityError in a thread that is writing further up, before a signal came."""
-        if log.turn._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
+        if is_writer(log):
             raise CapacityError(
                 "this thread is in the middle of writing to the log",
                 hint="this call comes out of that, as a signal handler's does: repeat it later",
@@ -194,6 +195,21 @@ class Outgoing:
         with log.turn:
             self.enabled = False
             self._let_go(len(self._entries), None)
+
+
+def is_writer(log: Log) -> bool:
+    """Whether this thread is writing what waits, further up."""
+    return bool(log.turn._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def have_written(core: Core, worker: Worker) -> None:
+    """Leave to the worker what waits, as long as it keeps pace with who appends, the caller."""
+    waiting_bytes = core.outgoing.byte_count
+    if waiting_bytes > _WAITING_BYTES or worker.ended:
+        if not is_writer(core.log):
+            write_waiting(core, left_bytes=0 if worker.ended else _WAITING_BYTES)
+    elif waiting_bytes >= _HASTE_BYTES:
+        worker.write_soon()
 
 
 def write_waiting(core: Core, *, left_bytes: int = 0) -> None:

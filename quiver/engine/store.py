@@ -13,7 +13,7 @@ from quiver.engine.durable import DurableDesk
 from quiver.engine.facts import StoreFacts
 from quiver.engine.following import FollowerDesk
 from quiver.engine.listeners import Listeners
-from quiver.engine.outgoing import HASTE_BYTES, WAITING_BYTES, write_waiting
+from quiver.engine.outgoing import have_written, write_waiting
 from quiver.engine.progress import Progress
 from quiver.engine.receipt import Receipt
 from quiver.engine.room import block_ns, take_in_time
@@ -144,11 +144,8 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
             self._make_durable(taken.ticket)
         elif worker is not None and wal.durability != "segment":
             worker.flush_within(wal.flush_interval)
-            waiting_bytes = core.outgoing.byte_count
-            if waiting_bytes > WAITING_BYTES or (waiting_bytes and worker.ended):
-                write_waiting(core, left_bytes=0 if worker.ended else WAITING_BYTES)
-            elif waiting_bytes >= HASTE_BYTES:
-                worker.write_soon()
+            if taken.entry is not None:
+                have_written(core, worker)
         if core.events.noted:
             core.events.tell()
 

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from gated_disk import GatedDisk
+from gated_disk import PATIENCE, GatedDisk
 from receipt_kit import Background, after_power_cuts
 from store_kit import bundle, numbers, on_memory
 
@@ -154,6 +154,35 @@ def test_a_file_that_is_full_is_left_with_nothing_waiting(open_gated) -> None:
         assert log._writer.end - log._first + outgoing.byte_count <= 3000
     assert store._core.log.file_count > 1
     assert numbers_after(store) == list(range(20))
+
+
+def test_the_worker_writes_what_is_worth_it_and_whoever_appends_what_is_too_much(
+    open_gated, writes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quiver.engine.outgoing._WAITING_BYTES", 4000)
+    store = open_gated(wal=QUIET)
+    asked = threading.Event()
+    monkeypatch.setattr(store._worker, "write_soon", asked.set)
+    for n in range(20):
+        send(store, n)
+        assert store._core.outgoing.byte_count <= 4000
+    assert writes
+    assert not asked.is_set()
+    store.flush()
+    monkeypatch.setattr("quiver.engine.outgoing._HASTE_BYTES", 1)
+    send(store, 20)
+    assert (waiting(store), asked.is_set()) == (1, True)
+    monkeypatch.undo()
+    written, honest = threading.Event(), Outgoing._let_go
+
+    def let_go(*args: Any) -> None:
+        honest(*args)
+        written.set()
+
+    monkeypatch.setattr(Outgoing, "_let_go", let_go)
+    store._worker.write_soon()
+    assert written.wait(PATIENCE)
+    assert waiting(store) == 0
 
 
 # refused ------------------------------------------------------------------------------------------

@@ -47,6 +47,21 @@ def test_what_lasts_is_told_when_it_begins_and_again_only_after_it_was_over(hear
     assert "No space left" in heard.of("segment.finalize_failed")[0]["error"]
 
 
+def test_what_the_disk_refused_that_was_not_waited_for_is_told(heard) -> None:
+    disk = MemoryDisk()
+    store = on_memory(disk, segment=WAITING)
+    store._core.outgoing.enabled = True  # As it is where there is a worker.
+    for n in range(3):
+        store.append(bundle(n), wait=False)
+    disk.fail(lambda act: is_write(act, LOG), error="ENOSPC", sticky=True)
+    with pytest.raises(CapacityError):
+        store.flush()
+    disk.heal()
+    [fields] = heard.of("wal.refused")
+    assert fields["bundle_count"] == 3
+    assert "No space left" in fields["error"]
+
+
 def test_a_checkpoint_of_acks_is_told_and_so_is_one_that_fails(heard) -> None:
     disk = MemoryDisk()
     store = on_memory(disk, segment=WAITING, acks={"max_size": 1000})

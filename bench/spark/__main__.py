@@ -15,6 +15,14 @@ from bench.kit import ROOT, save
 from bench.spark import batch, streaming
 from bench.spark.workers import bench_session
 
+_STEPS = {
+    "latestOffset": "ask what is there",
+    "queryPlanning": "plan the query",
+    "addBatch": "read the rows and hand them over",
+    "walCommit": "write down what is about to be read",
+    "commitOffsets": "write down that it was",
+}
+
 
 def main() -> None:
     """Measure, and write the page."""
@@ -40,7 +48,8 @@ def main() -> None:
             "scale": asked.scale,
             "rows": [line for row in rows for line in row.pop("rows")],
             "batch": rows,
-            "streaming": [one._asdict() for one in figures],
+            "streaming": [one._asdict() for one in figures.figures],
+            "micro_batch_seconds": figures.steps,
         }
         save("spark", text, **found)
         plot(rows)
@@ -85,12 +94,17 @@ def page(rows: list[dict], rounds: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def told(figures: list[streaming.Figure]) -> str:
-    """Write the table of streaming."""
+def told(found: streaming.Streaming) -> str:
+    """Write the tables of streaming."""
     lines = ["", "## Streaming", "", "| measure | value | goal |", "|---|---:|---|"]
-    for one in figures:
+    for one in found.figures:
         goal = "" if one.goal is None else f"{one.word} {one.goal}"
         lines.append(f"| {one.name} | {one.value:,.4g} | {goal}{' (missed)' * one.is_missed} |")
+    lines += ["", "A micro-batch, step by step. A batch job has the second and the third only."]
+    lines += ["", "| seconds | with a store | without |", "|---|---:|---:|"]
+    with_store, without = found.steps.values()
+    for step, name in _STEPS.items():
+        lines.append(f"| {name} | {with_store[step]:.3f} | {without[step]:.3f} |")
     return "\n".join(lines) + "\n"
 
 

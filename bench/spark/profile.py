@@ -32,7 +32,7 @@ _PYTHON = {
     "crc32c": "checksums, which also bring in the pages",
     "validate_table": "Arrow's full validation: offsets, UTF-8",
     "_join": "joining small batches",
-    "to_spark": "Spark's types",
+    "finish": "Spark's types",
 }
 
 
@@ -52,8 +52,8 @@ class Profile(NamedTuple):
 def main() -> None:
     """Profile, and write the page."""
     options = argparse.ArgumentParser(prog="bench.spark.profile", description=__doc__)
-    options.add_argument("--rounds", type=int, default=12)
-    options.add_argument("--scale", type=float, default=1.0, help="of the number of rows")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--scale", type=float, default=0.5, help="of the number of rows")
     options.add_argument("--dir", help="where to write")
     options.add_argument("--try", dest="attempt", action="store_true", help="write no page")
     asked = options.parse_args()

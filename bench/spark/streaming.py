@@ -1,9 +1,9 @@
 """What streaming from a store with Spark costs, beside a batch.
 
-Three figures, each the median of what was measured: rows a second of a stream that takes all there
-is, against a batch that reads the same; seconds from an append to the commit of its micro-batch,
-with a segment for each append; seconds to plan a batch over ten thousand segments, and one trigger
-with nothing new.
+Medians of what was measured: rows a second of a stream that has run for a while, against a batch
+that reads the same (``bench.spark.sustained``); seconds from an append to the commit of its
+micro-batch, with a segment for each append; seconds to plan a batch over ten thousand segments, and
+one trigger with nothing new.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,13 +19,12 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import quiver
+from bench.spark import sustained
 from quiver.checkpoint import CheckpointFolder
 from quiver.spark import QuiverDataSource
 
-__all__ = ["Figure", "measure"]
+__all__ = ["Figure", "Streaming", "measure"]
 
-_BUNDLE_ROWS: Final = 50_000
-_SEGMENT: Final = {"segment": {"target_size": "32MiB"}}
 _POLL_SECONDS: Final = 0.005
 
 
@@ -44,15 +44,25 @@ class Figure(NamedTuple):
         return self.value < self.goal if self.word == "at least" else self.value > self.goal
 
 
-def measure(spark: Any, folder: str, *, scale: float, runs: int) -> list[Figure]:
-    """Measure all three, each in a folder of its own."""
+class Streaming(NamedTuple):
+    """All figures, and the seconds of the steps of a micro-batch, with a store and without."""
+
+    figures: list[Figure]
+    steps: dict[str, dict[str, float]]
+
+
+def measure(spark: Any, folder: str, *, scale: float, runs: int) -> Streaming:
+    """Measure all of it, each in a folder of its own."""
+    median = statistics.median
     found = _planning(os.path.join(folder, "many"), int(10_000 * scale), runs)
-    found |= _throughput(spark, folder, int(4_000_000 * scale), runs=runs)
+    long = sustained.measure(spark, Path(folder), int(4_000_000 * scale), runs=runs)
     found |= _latency(spark, folder, int(40 * scale))
-    ratio = found["stream_rows_per_second"] / found["batch_rows_per_second"]
-    return [
-        Figure("rows a second of a stream, by those of a batch", ratio, "at least", 0.8),
-        Figure("rows a second of a stream", found["stream_rows_per_second"]),
+    batch, stream, floor, first = map(median, long[:4])
+    figures = [
+        Figure("rows a second of a stream, by those of a batch", stream / batch, "at least", 0.8),
+        Figure("the same of a stream without a store, which is Spark's own", floor / batch),
+        Figure("the same of the first micro-batch of a query", first / batch),
+        Figure("rows a second of a stream", stream),
         Figure(
             "seconds from an append to the commit of its micro-batch, median",
             found["append_to_commit_p50_seconds"],
@@ -68,35 +78,13 @@ def measure(spark: Any, folder: str, *, scale: float, runs: int) -> list[Figure]
         ),
         Figure("seconds of a trigger with nothing new", found["idle_trigger_seconds"]),
     ]
+    return Streaming(figures, long.steps)
 
 
 def _batch(first: int, rows: int) -> pa.RecordBatch:
     numbers = np.arange(first, first + rows)
     text = pa.array(np.char.add("row ", numbers.astype(str)))
     return pa.record_batch({"n": numbers, "value": numbers / 7, "text": text})
-
-
-def _throughput(spark: Any, folder: str, rows: int, *, runs: int) -> dict[str, float]:
-    store = os.path.join(folder, "large")
-    with quiver.open(store, slots=["events"], config=_SEGMENT) as opened:
-        for first in range(0, rows, _BUNDLE_ROWS):
-            opened.append({"events": _batch(first, _BUNDLE_ROWS)})
-    batch, stream = [], []
-    for number in range(runs + 1):  # The first of each warms up.
-        frame = spark.read.format("quiver").option("slot", "events").load(store)
-        began = time.perf_counter()
-        frame.write.format("noop").mode("overwrite").save()
-        batch.append(time.perf_counter() - began)
-        live = spark.readStream.format("quiver").options(slot="events").load(store)
-        checkpoint = os.path.join(folder, f"checkpoint {number}")
-        writer = live.writeStream.format("noop").option("checkpointLocation", checkpoint)
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        stream += [one.durationMs["triggerExecution"] / 1e3 for one in query.recentProgress[:1]]
-    return {
-        "batch_rows_per_second": rows / statistics.median(batch[1:]),
-        "stream_rows_per_second": rows / statistics.median(stream[1:]),
-    }
 
 
 def _latency(spark: Any, folder: str, appends: int) -> dict[str, float]:

@@ -37,6 +37,7 @@ that no digit is lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -51,7 +52,7 @@ from quiver.casts.nested import Array, Conversion, DataType, convert, repeated_c
 from quiver.casts.nulls import nulls
 from quiver.errors import InputError
 
-__all__ = ["Nanoseconds", "arrow_schema", "to_spark", "to_spark_schema"]
+__all__ = ["Nanoseconds", "arrow_schema", "to_spark", "to_spark_all", "to_spark_schema"]
 
 Nanoseconds: TypeAlias = Literal["us", "int64"]
 """What becomes of times finer than Spark's microseconds: floored, or kept as a number."""
@@ -130,18 +131,30 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """
     if not len(target):
         return batch.select([])
-    if _is_ready(batch.schema, target):
+    if _is_handed_on(target) and batch.schema.equals(target, check_metadata=True):
         return batch
     arrays = [_column(batch, field) for field in target]
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _is_ready(found: pa.Schema, target: pa.Schema) -> bool:
-    """Whether batches of a schema may be handed over as they are, which most are.
+def to_spark_all(target: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Give what does ``to_spark`` to one batch after the other, most of which are ready."""
+    is_handed_on = _is_handed_on(target)
+
+    def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if is_handed_on and batch.schema.equals(target, check_metadata=True):
+            return batch
+        return to_spark(batch, target)
+
+    return finish
+
+
+def _is_handed_on(target: pa.Schema) -> bool:
+    """Whether batches of this very schema may be handed over as they are, which most are.
 
     What has children is looked at by column: to Arrow their types are equal that are not the same.
     """
-    return found.equals(target, check_metadata=True) and all(
+    return all(
         field.nullable and not field.type.num_fields and not _is_finer_time(field.type)
         for field in target
     )

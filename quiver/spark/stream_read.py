@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 
 import pyarrow as pa
@@ -14,10 +14,10 @@ from quiver.errors import ConfigError, InputError, MissingError, SourceError
 from quiver.events import Events
 from quiver.promote import common_type
 from quiver.scan import conform
-from quiver.schemas import same_type
+from quiver.schemas import same_schema_as, same_type
 from quiver.source.stores import Span, read_timed
 from quiver.spark.batch import gather, split
-from quiver.spark.schema import to_spark
+from quiver.spark.schema import to_spark_all
 from quiver.spark.stream_query import StreamQuery
 from quiver.spark.tasks import open_store, with_place
 
@@ -28,26 +28,22 @@ _RESTART = "stop the query and start it again with the same checkpoint: it takes
 
 def read_share(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
     """Give the rows of some spans, in order, in batches as Spark likes them."""
-    return gather(
-        _conformed(query, spans), query.stored, lambda batch: to_spark(batch, query.target)
-    )
+    return gather(_conformed(query, spans), query.stored, to_spark_all(query.target))
 
 
 def _conformed(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
     in_files = query.in_files
     columns = in_files.names if query.is_fixed else None
-    seen: set[int] = set()
-    kept: list[pa.Schema] = []
+    is_ready, checked = same_schema_as(in_files), list[Callable[[pa.Schema], bool]]()
     with closing(open_store(query.path, query.store_id)) as disk:
         for span in spans:
             place = span.segment.core, span.segment.segment_seq
             for index, time, batch in _read(disk, span, query, columns=columns):
-                if id(batch.schema) not in seen:
+                if not any(is_same(batch.schema) for is_same in checked):
                     check_schema(batch.schema, query, place=_place(span))
-                    seen.add(id(batch.schema))
-                    kept.append(batch.schema)  # Otherwise another one might get its id.
+                    checked.append(same_schema_as(batch.schema))
                 for part in split(batch):
-                    rows = conform(part, in_files)
+                    rows = part if is_ready(part.schema) else conform(part, in_files)
                     if query.metadata:
                         rows = conform(with_place(rows, (*place, index, time)), query.stored)
                     yield rows

@@ -22,8 +22,9 @@ from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.scan.plan import Piece
 from quiver.scan.read import read_piece, read_placed
 from quiver.scan.rows import mask_of
+from quiver.schemas import same_schema_as
 from quiver.spark.batch import gather, split
-from quiver.spark.schema import to_spark
+from quiver.spark.schema import to_spark_all
 
 __all__ = ["METADATA", "Recipe", "expired", "open_store", "store_id_of", "with_place"]
 
@@ -67,7 +68,13 @@ class Recipe:
         Raises MissingError if the store is not here, or a segment is gone.
         """
         with closing(open_store(self.path, self.store_id)) as disk:
-            yield from gather(self._rows(disk, pieces), self.stored, self._finish)
+            finish = to_spark_all(self.target)
+            if self.where is None:
+                yield from gather(self._rows(disk, pieces), self.stored, finish)
+            else:
+                yield from gather(
+                    self._rows(disk, pieces), self.stored, lambda rows: finish(self._passing(rows))
+                )
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -79,9 +86,13 @@ class Recipe:
         return replace(self, where=where)
 
     def _rows(self, disk: LocalDisk, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        is_stored = same_schema_as(self.stored)
         for piece in pieces:
             try:
-                yield from self._piece(disk, piece)
+                for batch in self._chunks(disk, piece):
+                    is_ready = is_stored(batch.schema)
+                    for part in split(batch):
+                        yield part if is_ready else conform(part, self.stored)
             except MissingError as error:
                 if not self.skip_lost:
                     raise expired(error) from error
@@ -89,11 +100,6 @@ class Recipe:
                 events = Events(store=self.path, core=segment.core)
                 events.warning("spark.segment_lost", segment_seq=segment.segment_seq)
                 events.tell()
-
-    def _piece(self, disk: LocalDisk, piece: Piece) -> Iterator[pa.RecordBatch]:
-        for batch in self._chunks(disk, piece):
-            for part in split(batch):
-                yield conform(part, self.stored)
 
     def _chunks(self, disk: LocalDisk, piece: Piece) -> Iterator[pa.RecordBatch]:
         if self.metadata:
@@ -103,9 +109,6 @@ class Recipe:
             return
         for some in read_piece(disk, piece, columns=self.columns, sound=set()):
             yield from some.to_batches() if isinstance(some, pa.Table) else some
-
-    def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return to_spark(batch if self.where is None else self._passing(batch), self.target)
 
     def _passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         mask = mask_of(batch, self.where)

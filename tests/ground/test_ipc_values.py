@@ -54,6 +54,17 @@ def file_of(
     return sink.getvalue().to_pybytes()
 
 
+def texts_of(texts: Sequence[str | None], chunks: int = 2) -> bytes:
+    """Write chunks of one column of texts, each so long that it is looked at as a whole."""
+    rows = ipc_values._LONG
+    column = pa.array([texts[row % len(texts)] for row in range(rows + chunks)], pa.string())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, pa.schema({"t": pa.string()})) as writer:
+        for chunk in range(chunks):
+            writer.write_batch(pa.record_batch({"t": column.slice(chunk, rows)}))
+    return sink.getvalue().to_pybytes()
+
+
 def verdict(act: Callable[[], object]) -> bool:
     try:
         act()
@@ -86,6 +97,7 @@ FILES = {
     "nulls": file_of(pa.string(), pa.int16(), nulls=[1]),
     "all nulls": file_of(pa.string(), pa.int64(), nulls=[0, 1, 2]),
     "not a number": file_of(pa.float64(), pa.int8()),
+    "texts": texts_of(["a", "", "bc"]),
 }
 
 
@@ -131,6 +143,44 @@ def test_small_chunks_and_few_words_are_left_to_arrow(taken_apart: list[int]) ->
             writer.write_batch(pa.record_batch({"d": column}))
     assert ArrowFile(sink.getvalue()).table().num_rows == 6
     assert taken_apart == [False]
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_spared"),
+    [
+        (["a", "", "~"], [True]),
+        (["a", "\x7f\0"], [True]),
+        (["", ""], [True]),
+        (["a", "\u00e9"], [False]),
+        (["a", None], [False]),
+    ],
+)
+def test_texts_in_ascii_are_looked_at_together(
+    monkeypatch: pytest.MonkeyPatch, texts: list[str | None], is_spared: list[bool]
+) -> None:
+    known = ipc_values._is_known
+    spared: list[bool] = []
+    monkeypatch.setattr(ipc_values, "_is_known", lambda c: spared.append(known(c)) or spared[-1])
+    table = ArrowFile(texts_of(texts, chunks=1)).table()
+    assert spared == is_spared
+    assert table.column("t").to_pylist()[:2] == texts[:2]
+
+
+@pytest.mark.parametrize("chunk", [0, 1])
+def test_a_text_that_ends_before_it_begins_is_found_in_any_chunk(chunk: int) -> None:
+    data = bytearray(texts_of(["ab"]))
+    assert hold_together(bytes(data)) is True
+    ends = [
+        part.buffers()[1].to_pybytes()
+        for part in pa.ipc.open_file(pa.py_buffer(bytes(data))).read_all().column("t").chunks
+    ]
+    place = bytes(data).find(ends[0])
+    if chunk:
+        place = bytes(data).find(ends[1], place + len(ends[0]))
+    data[place + 40 : place + 44] = (10).to_bytes(4, "little")
+    assert hold_together(bytes(data)) is False
+    with pytest.raises(DamagedEntry, match="cannot be read"):
+        ArrowFile(bytes(data)).table()
 
 
 @pytest.mark.parametrize("chunk", [0, 1, 2])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from quiver.schemas import same_schema, same_type
+from quiver.schemas import same_schema, same_schema_as, same_type
 from quiver.testing.strategies import types
 
 UUIDS = pa.list_(pa.uuid())
@@ -31,6 +31,9 @@ def test_types_that_differ_anywhere_are_not_the_same(one, other):
     assert not same_schema(pa.schema([("a", one)]), pa.schema([("a", other)]))
     assert same_type(one, one)
     assert same_schema(pa.schema([("a", other)]), pa.schema([("a", other)]))
+    is_alike = same_schema_as(pa.schema([("a", one)]))
+    assert not is_alike(pa.schema([("a", other)]))
+    assert is_alike(pa.schema([("a", one)]))
 
 
 def test_pyarrow_does_not_see_these_differences_yet():
@@ -41,6 +44,7 @@ def test_pyarrow_does_not_see_these_differences_yet():
 def test_metadata_of_schemas_counts():
     schema = pa.schema([("a", pa.int8())])
     assert not same_schema(schema, schema.with_metadata({"a": "b"}))
+    assert not same_schema_as(schema)(schema.with_metadata({"a": "b"}))
 
 
 @settings(max_examples=200, deadline=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quiver.spark.session import _environment, _variables
+from quiver.spark.session import _defaults, _environment, _variables
 
 
 def _java(home: Path, modules: str) -> str:
@@ -49,3 +49,9 @@ def test_the_environment_is_as_it_was_even_after_an_error() -> None:
         assert environment == {"OTHER": "x", **variables}
         raise RuntimeError
     assert environment == {"JAVA_HOME": "old", "OTHER": "x"}
+
+
+@pytest.mark.parametrize(("master", "is_local"), [("local[*]", True), ("spark://host:7077", False)])
+def test_only_a_local_session_writes_checkpoints_as_local_disks_like_it(master, is_local) -> None:
+    key = "spark.sql.streaming.checkpointFileManagerClass"
+    assert (key in _defaults(master)) is is_local

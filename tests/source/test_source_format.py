@@ -20,7 +20,6 @@ from quiver.source.format import (
     decode_head,
     decode_line,
     encode_epochs,
-    encode_group,
     encode_head,
     encode_line,
 )
@@ -63,6 +62,11 @@ def test_no_flipped_bit_is_taken_for_what_was_written() -> None:
 
 LINE = {"epoch": 1, "splits": {}}
 HEADER = {"committed": 0, "connector": "x", "format": "quiver source epochs", "version": 1}
+
+
+def test_an_epoch_without_splits_is_read_as_it_was_written() -> None:
+    epochs = Epochs("x", 0, (EpochStates(1, {}),))
+    assert decode_epochs(encode_epochs(epochs)) == epochs
 
 
 def file_of(*values: object) -> bytes:
@@ -189,19 +193,104 @@ def test_no_power_cut_loses_or_renumbers_a_registered_file() -> None:
     assert images > 20
 
 
-def test_damage_in_a_register_is_never_passed_over() -> None:
+FILES = [FileEntry(f"{number}", 1, number) for number in range(6)]
+COPY_NAME = f"{REGISTER_NAME}.copy"
+
+
+def registered() -> tuple[MemoryDisk, int, int]:
+    """Make a register of three lines of two files; gives where the second and the last begin."""
     disk = MemoryDisk()
     register = Register(disk)
     register.open_to_extend(2, ManualClock())
-    for number in range(3):
-        register.extend([FileEntry(f"{number}", 1, number)])
+    places = []
+    for first in range(0, 6, 2):
+        places.append(disk.stat(REGISTER_NAME).size)
+        register.extend(FILES[first : first + 2])
     register.close()
-    start = disk.stat(REGISTER_NAME).size - 2 * len(encode_group(1, [FileEntry("1", 1, 1)]))
-    with disk_file(disk, REGISTER_NAME) as file:
-        file.write(start + 12, b"\xff")
-    with pytest.raises(DamageError, match=f"in memory:/register at byte {start}") as caught:
+    assert bytes_of(disk, REGISTER_NAME) == bytes_of(disk, COPY_NAME)
+    return disk, places[1], places[2]
+
+
+def bytes_of(disk: MemoryDisk, path: str) -> bytes:
+    with disk_file(disk, path) as file:
+        return file.read(0, file.size())
+
+
+def entries_of(register: Register) -> list[FileEntry | None]:
+    return [register.entry(number) for number in range(7)]
+
+
+@pytest.mark.parametrize("name", [REGISTER_NAME, COPY_NAME])
+def test_whichever_byte_rots_in_one_copy_every_file_keeps_its_number(name) -> None:
+    disk, _, _ = registered()
+    good = bytes_of(disk, name)
+    for place in range(len(good)):
+        with disk_file(disk, name) as file:
+            file.write(place, bytes([good[place] ^ 1 << place % 8]))
+        reader = Register(disk)
+        reader.refresh()
+        assert entries_of(reader) == [*FILES, None]
+        again = Register(disk)
+        again.open_to_extend(2, ManualClock())
+        again.close()
+        assert entries_of(again) == [*FILES, None]
+        assert bytes_of(disk, name) == good
+
+
+@pytest.mark.parametrize("name", [REGISTER_NAME, COPY_NAME])
+def test_a_copy_that_is_lost_or_cut_is_made_again(name) -> None:
+    disk, second, last = registered()
+    good = bytes_of(disk, name)
+    for end in (0, 10, second, last - 1, last, len(good) - 1, None):
+        if end is None:
+            disk.unlink(name)
+        else:
+            with disk_file(disk, name) as file:
+                file.truncate(end)
+        again = Register(disk)
+        again.open_to_extend(2, ManualClock())
+        again.close()
+        assert entries_of(again) == [*FILES, None]
+        assert bytes_of(disk, name) == good
+
+
+def test_lines_that_rot_in_different_places_of_both_are_all_there() -> None:
+    disk, second, last = registered()
+    for name, place in ((REGISTER_NAME, second), (COPY_NAME, last)):
+        with disk_file(disk, name) as file:
+            file.write(place + 12, b"\xff")
+    again = Register(disk)
+    again.open_to_extend(2, ManualClock())
+    assert entries_of(again) == [*FILES, None]
+
+
+def test_damage_in_both_copies_is_never_passed_over() -> None:
+    disk, second, _ = registered()
+    for name in (REGISTER_NAME, COPY_NAME):
+        with disk_file(disk, name) as file:
+            file.write(second + 12, b"\xff")
+    with pytest.raises(DamageError, match=f"in memory:/register at byte {second}") as caught:
         Register(disk).open_to_extend(2, ManualClock())
     assert "copy" in caught.value.hint
-    assert Epochs("x", 0, (EpochStates(1, {}),)) == decode_epochs(
-        encode_epochs(Epochs("x", 0, (EpochStates(1, {}),)))
-    )
+
+
+def test_copies_of_two_registers_are_refused() -> None:
+    disk, _, _ = registered()
+    other = MemoryDisk()
+    register = Register(other)
+    register.open_to_extend(3, ManualClock())
+    register.close()
+    with disk_file(disk, COPY_NAME) as file:
+        file.truncate(0)
+        file.write(0, bytes_of(other, REGISTER_NAME))
+    with pytest.raises(DamageError, match="two registers"):
+        Register(disk).open_to_extend(2, ManualClock())
+
+
+def test_a_register_with_nothing_in_it_is_no_register() -> None:
+    disk, _, _ = registered()
+    for name in (REGISTER_NAME, COPY_NAME):
+        with disk_file(disk, name) as file:
+            file.truncate(0)
+    with pytest.raises(TornEntry, match="empty"):
+        Register(disk).open_to_extend(2, ManualClock())

@@ -2,51 +2,52 @@
 
 A file's number decides its split (number modulo the count of splits) and its place there, so a
 state is two numbers, however many files there are, and means the same for ever. One process
-extends a register, under its lock; any may read it. A line of it is durable before anybody reads a
-file that it names.
+extends a register, under its lock; any may read it. A line of it is durable, twice, before anybody
+reads a file that it names.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Final
 
 from blake3 import blake3
 
 from quiver.clock import Clock
-from quiver.disk import FILE_MODE, Disk, File, Lock, write_new
+from quiver.disk import Disk, File, Lock
 from quiver.errors import (
     ClosedError,
     ConfigError,
     DamageError,
     MissingError,
-    QuiverError,
     TornEntry,
     VersionError,
 )
+from quiver.source.files.copies import COPIES, REGISTER_NAME, lines_of, make_copies, mend
 from quiver.source.format import (
     GROUP_MAX,
     FileEntry,
     Head,
     decode_group,
     decode_head,
-    decode_line,
     encode_group,
     encode_head,
 )
 
 __all__ = ["REGISTER_NAME", "Register"]
 
-REGISTER_NAME: Final = "register"
 _LOCK_NAME: Final = "register.lock"
 _BLOCK: Final = 1 << 20
 _ID_BYTES: Final = 8
 
 
 class Register:
-    """The file ``register`` of a disk, with all its entries in memory; any thread may use it."""
+    """The files ``register`` and ``register.copy`` of a disk, with all entries in memory.
+
+    Any thread may use it.
+    """
 
     def __init__(self, disk: Disk) -> None:
         """Look at nothing yet."""
@@ -58,6 +59,7 @@ class Register:
         self._by_path: dict[str, FileEntry] = {}
         self._indexed = 0
         self._end = 0
+        self._fault: DamageError | None = None
 
     @property
     def place(self) -> str:
@@ -92,9 +94,10 @@ class Register:
     def open_to_extend(self, split_count: int, clock: Clock) -> None:
         """Become the one who extends it; it is made if it is not there.
 
-        What an append that was cut short left at its end is cut off: nobody was told of it.
-        Raises LockedError if another process extends it, DamageError if lines in it are damaged,
-        and ConfigError if it was made for another number of splits.
+        What an append that was cut short left at its end is cut off: nobody was told of it. A line
+        that is damaged is mended by its copy. Raises LockedError if another process extends it,
+        DamageError if lines are damaged in both copies, and ConfigError if it was made for another
+        number of splits.
         """
         with self._lock:
             if self._held is not None:
@@ -116,9 +119,12 @@ class Register:
             if self._held is None:
                 raise ClosedError("the register is not open to extend", hint="make an enumerator")
             try:
-                with closing(self._disk.open(REGISTER_NAME, writable=True)) as file:
+                with ExitStack() as stack:
+                    copies = [self._disk.open(name, writable=True) for name in COPIES]
+                    for file in copies:
+                        stack.callback(file.close)
                     for start in range(0, len(files), GROUP_MAX):
-                        self._append(file, files[start : start + GROUP_MAX])
+                        self._append(copies, files[start : start + GROUP_MAX])
             except BaseException:
                 self._release()
                 raise
@@ -128,10 +134,11 @@ class Register:
         with self._lock:
             self._release()
 
-    def _append(self, file: File, group: Sequence[FileEntry]) -> None:
+    def _append(self, files: Sequence[File], group: Sequence[FileEntry]) -> None:
         line = encode_group(len(self._entries), group)
-        file.write(self._end, line)
-        file.sync()
+        for file in files:
+            file.write(self._end, line)
+            file.sync()
         self._end += len(line)
         self._entries += group
 
@@ -154,14 +161,10 @@ class Register:
     def _take_over(self, split_count: int, clock: Clock) -> None:
         self._head, self._entries, self._end = None, [], 0
         self._by_path, self._indexed = {}, 0
-        if self._disk.stat(REGISTER_NAME) is None:
+        if not mend(self._disk):
             seed = f"{self.place} {clock.wall_ns()} {clock.monotonic_ns()}"
             head = Head(blake3(seed.encode()).hexdigest(_ID_BYTES), split_count)
-            write_new(self._disk, REGISTER_NAME, [encode_head(head)], mode=FILE_MODE)
-        with closing(self._disk.open(REGISTER_NAME, writable=True)) as file:
-            file.settle()
-            self._read_from(file)
-            self._cut_tail(file)
+            make_copies(self._disk, encode_head(head))
         head = self._known_head()
         if head.split_count != split_count:
             raise ConfigError(
@@ -169,64 +172,42 @@ class Register:
                 hint="the number of splits is for life; a new register reads all files again",
             )
 
-    def _cut_tail(self, file: File) -> None:
-        """Cut off what ends the file without being a line, unless good lines follow it."""
-        rest = file.read(self._end, file.size() - self._end)
-        if not rest:
-            return
-        offset = 0
-        for line in _lines(rest):
-            offset += len(line)
-            if offset > len(line) and _is_group(line):
-                raise DamageError(
-                    "lines are damaged in front of good ones",
-                    path=self.place,
-                    offset=self._end,
-                    hint="restore the register from a copy; the files it names were read",
-                )
-        file.truncate(self._end)
-        file.sync()
-
     def _read(self) -> None:
-        """Take in what was appended since the last look."""
-        if self._disk.stat(REGISTER_NAME) is None:
-            return
-        with closing(self._disk.open(REGISTER_NAME)) as file:
-            self._read_from(file)
+        """Take in what was appended since the last look: where one copy is damaged, by the other.
 
-    def _read_from(self, file: File) -> None:
-        for line in _file_lines(file, self._end):
-            try:
-                if self._head is None:
-                    self._head = decode_head(line)
-                else:
-                    self._entries += decode_group(line, len(self._entries))
-            except DamageError as error:
-                if self._head is None:
-                    raise error.at(self.place) from error
-                return  # An append that is under way, or was cut short.
-            except VersionError as error:
-                raise VersionError(f"{self.place}: {error.message}", hint=error.hint) from error
-            self._end += len(line)
-        if self._head is None:
+        They are equal, so whatever one has behind a place belongs behind that place.
+        """
+        first, second = COPIES
+        self._read_on(first)
+        while self._read_on(second) and self._read_on(first):
+            pass
+        if self._head is not None:
+            return
+        if self._fault is not None:
+            raise self._fault
+        if any(self._disk.stat(name) is not None for name in COPIES):
             raise TornEntry("the register is empty", path=self.place)
 
-
-def _is_group(line: bytes) -> bool:
-    """Whether this is a sound line, of whatever number."""
-    try:
-        decode_line(line)
-    except QuiverError:
-        return False
-    return True
-
-
-def _lines(data: bytes) -> Iterator[bytes]:
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start) + 1 or len(data)
-        yield data[start:end]
-        start = end
+    def _read_on(self, name: str) -> bool:
+        """Read on in one copy, as far as its lines are sound; says whether there were any."""
+        start = self._end
+        if self._disk.stat(name) is None:
+            return False
+        with closing(self._disk.open(name)) as file:
+            for line in _file_lines(file, self._end):
+                try:
+                    if self._head is None:
+                        self._head = decode_head(line)
+                    else:
+                        self._entries += decode_group(line, len(self._entries))
+                except DamageError as error:
+                    self._fault = error.at(self._disk.locate(name))
+                    break  # An append that is under way, or was cut short.
+                except VersionError as error:
+                    place = self._disk.locate(name)
+                    raise VersionError(f"{place}: {error.message}", hint=error.hint) from error
+                self._end += len(line)
+        return self._end > start
 
 
 def _file_lines(file: File, start: int) -> Iterator[bytes]:
@@ -235,7 +216,7 @@ def _file_lines(file: File, start: int) -> Iterator[bytes]:
     while block := file.read(start + len(rest), _BLOCK):
         rest += block
         cut = rest.rfind(b"\n") + 1
-        yield from _lines(rest[:cut])
+        yield from lines_of(rest[:cut])
         start += cut
         rest = rest[cut:]
     if rest:

@@ -14,12 +14,12 @@ from quiver.engine.numbers import STAGING
 from quiver.engine.reserve import RESERVE_NAME
 from quiver.ledger import LEDGER_NAME
 from quiver.manifest import MANIFEST_NAME
-from quiver.progress import LOST_NAME, PROGRESS_NAME
+from quiver.progress import HERE_NAME, LOST_NAME, PROGRESS_NAME
 
 __all__ = ["CORE_NAMES", "store_names"]
 
 _STATIONS: Final = {"wal", "segments", "acks", "quarantine", "dead_letters"}
-_FILES: Final = {AGES_NAME, RESERVE_NAME, PROGRESS_NAME, LOST_NAME, JOURNAL_NAME}
+_FILES: Final = {AGES_NAME, RESERVE_NAME, PROGRESS_NAME, HERE_NAME, LOST_NAME, JOURNAL_NAME}
 CORE_NAMES: Final = frozenset({"LOCK", VISIT_NAME} | _FILES | _STATIONS)
 """In the folder of a core."""
 

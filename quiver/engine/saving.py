@@ -18,9 +18,11 @@ from quiver.engine.core import Core, core_folder
 from quiver.errors import CapacityError, DamageError, QuiverError
 from quiver.manifest import StoreManifest
 from quiver.progress import (
+    HERE_NAME,
     LOST_NAME,
     PROGRESS_NAME,
     Loss,
+    is_marked,
     read_loss,
     read_progress,
     write_loss,
@@ -46,8 +48,8 @@ def restore_progress(core: Core) -> None:
     are lost, unless every segment that ever was is there. Raises VersionError for a newer format
     and, under the policy ``strict``, the first damage.
     """
-    remove(core.disk, core.path(PROGRESS_NAME + TEMPORARY))
-    remove(core.disk, core.path(LOST_NAME + TEMPORARY))
+    for name in (PROGRESS_NAME, HERE_NAME, LOST_NAME):
+        remove(core.disk, core.path(name + TEMPORARY))
     progress, path = core.progress, core.path(PROGRESS_NAME)
     progress.loss = read_loss(core.disk, core.path(LOST_NAME))
     content, damage = read_progress(
@@ -59,6 +61,8 @@ def restore_progress(core: Core) -> None:
         progress.is_unsaved = True
         if content.wal_seq < 0 and not _is_whole(core):
             _lose(core, damage[0])
+    elif content.wal_seq >= 0 and not is_marked(core.disk, path):
+        progress.is_unsaved = True  # A power cut came before the mark, or an earlier release.
     progress.covered.take_all(content.notes)
     progress.saved_seq = content.wal_seq
     for info in core.catalog:
@@ -130,6 +134,8 @@ def _report(core: Core, error: DamageError) -> None:
 
 
 def _set_aside(core: Core, path: str, error: DamageError) -> None:
+    if core.disk.stat(path) is None:
+        return
     with closing(core.disk.open(path)) as file:
         end = file.size()
         name = f"{PROGRESS_NAME}.{crc32c(file.read(0, end)):08x}"

@@ -11,7 +11,13 @@ segment, and is in the file ``progress`` of the core before that segment may be 
 ==========  ======================================================================
 """
 
-from quiver.progress.file import PROGRESS_NAME, read_progress, write_progress
+from quiver.progress.file import (
+    HERE_NAME,
+    PROGRESS_NAME,
+    is_marked,
+    read_progress,
+    write_progress,
+)
 from quiver.progress.format import EPOCH_MAX, Note, decode_note, encode_note
 from quiver.progress.loss import (
     LOST_NAME,
@@ -25,6 +31,7 @@ from quiver.progress.table import Row, Table
 
 __all__ = [
     "EPOCH_MAX",
+    "HERE_NAME",
     "LOST_NAME",
     "PROGRESS_NAME",
     "Loss",
@@ -33,6 +40,7 @@ __all__ = [
     "Table",
     "decode_note",
     "encode_note",
+    "is_marked",
     "read_accepted",
     "read_loss",
     "read_progress",

@@ -1,7 +1,7 @@
 """The file ``progress`` of a core: replaced as a whole, and twice in itself.
 
 Where segments are deleted nothing else tells how far their sources were read; a source whose state
-is lost would be read from its start again.
+is lost would be read from its start again. So an empty file beside it says that there is one.
 """
 
 from __future__ import annotations
@@ -10,13 +10,22 @@ from contextlib import closing
 from typing import Final
 
 from quiver.disk import Disk, replace
-from quiver.errors import DamagedEntry, DamageError, MissingError
+from quiver.errors import DamagedEntry, DamageError, MissingError, TornEntry
 from quiver.progress.format import COPY_BYTES_MAX, Content, decode_copy, encode_copy
 from quiver.progress.table import Table
 
-__all__ = ["PROGRESS_NAME", "read_copies", "read_progress", "write_progress"]
+__all__ = [
+    "HERE_NAME",
+    "PROGRESS_NAME",
+    "is_marked",
+    "read_copies",
+    "read_progress",
+    "write_progress",
+]
 
 PROGRESS_NAME: Final = "progress"
+_HERE: Final = ".here"
+HERE_NAME: Final = PROGRESS_NAME + _HERE
 
 
 def write_progress(
@@ -24,10 +33,18 @@ def write_progress(
 ) -> None:
     """Replace the file; it survives a power cut when this returns.
 
-    If it raises, the file is as it was, or all new.
+    If it raises, the file is as it was, or all new. From the first time on a mark says that it is
+    there.
     """
     copy = encode_copy(table.encode(), wal_seq, core=core, store_id=bytes.fromhex(store_id))
     replace(disk, path, 2 * copy)
+    if not is_marked(disk, path):
+        replace(disk, path + _HERE, b"")
+
+
+def is_marked(disk: Disk, path: str) -> bool:
+    """Whether it is known that there is a file."""
+    return disk.stat(path + _HERE) is not None
 
 
 def read_progress(
@@ -38,13 +55,21 @@ def read_progress(
     Raises VersionError for a newer format.
     """
     try:
-        file = disk.open(path)
+        data = _read(disk, path)
     except MissingError:
-        return Content(-1, []), []
-    with closing(file):
-        data = file.read(0, 2 * COPY_BYTES_MAX + 1)
+        if not is_marked(disk, path):
+            return Content(-1, []), []
+        try:
+            data = _read(disk, path)  # It may have been written in between.
+        except MissingError:
+            return Content(-1, []), [TornEntry("the progress is gone", path=disk.locate(path))]
     content, damage = read_copies(data, core=core, store_id=store_id)
     return content, [error.at(disk.locate(path)) for error in damage]
+
+
+def _read(disk: Disk, path: str) -> bytes:
+    with closing(disk.open(path)) as file:
+        return file.read(0, 2 * COPY_BYTES_MAX + 1)
 
 
 def read_copies(data: bytes, *, core: int, store_id: str) -> tuple[Content, list[DamageError]]:

@@ -203,9 +203,14 @@ def spoil(disk: MemoryDisk) -> None:
         damage(disk, FILE, at)
 
 
-def test_a_source_whose_progress_is_gone_is_not_read_from_its_start_unasked(disk) -> None:
+def take_away(disk: MemoryDisk) -> None:
+    disk.unlink(FILE)
+
+
+@pytest.mark.parametrize("lose", [spoil, take_away])
+def test_a_source_whose_progress_is_gone_is_not_read_from_its_start_unasked(disk, lose) -> None:
     read_in_parts(disk)
-    spoil(disk)
+    lose(disk)
     for _ in range(2):  # It is not forgotten when the file was written anew.
         store = opened(disk)
         store.append({"s": ROWS})
@@ -217,6 +222,35 @@ def test_a_source_whose_progress_is_gone_is_not_read_from_its_start_unasked(disk
     store = opened(disk, core=1)
     with pytest.raises(DamageError, match="is lost"):
         store.follow("in")
+
+
+def test_a_file_that_is_gone_is_reported_and_costs_nothing_while_segments_know(disk) -> None:
+    states_everywhere(disk)
+    disk.unlink(FILE)
+    store = opened(disk)
+    assert "is gone" in str(store.recovery.damage[0])
+    assert store.progress("in") == {"a": "3", "f": "1", "g": "2", "l": "3"}
+    store.maintain()
+    store.close()
+    assert opened(disk).recovery.damage == []
+
+
+def test_a_file_that_never_was_is_not_missed(disk) -> None:
+    store = opened(disk)
+    store.append({"s": ROWS})
+    store.finalize()
+    store.close()
+    assert opened(disk).recovery.damage == []
+    assert disk.stat(f"{FILE}.here") is None
+
+
+def test_a_file_without_its_mark_gets_it(disk) -> None:
+    read_in_parts(disk)
+    disk.unlink(f"{FILE}.here")
+    store = opened(disk)
+    store.maintain()
+    assert store.recovery.damage == []
+    assert disk.stat(f"{FILE}.here") is not None
 
 
 def test_who_accepts_a_loss_begins_anew_and_is_not_asked_again(disk) -> None:

@@ -74,7 +74,7 @@ DEFECTS: Final = (
     Defect(
         "unfinished progress stays",
         SAVING,
-        "    remove(core.disk, core.path(PROGRESS_NAME + TEMPORARY))\n",
-        "    pass\n",
+        "        remove(core.disk, core.path(name + TEMPORARY))\n",
+        "        pass\n",
     ),
 )

@@ -40,6 +40,11 @@ class Flight:
         """Begin."""
         self._recording.start()
 
+    def discard(self) -> None:
+        """End, and keep nothing."""
+        self._recording.stop()
+        self._recording.close()
+
     def stop(self, file: Path) -> list[list[str]]:
         """End, and give the frames of each sample of a task that did not wait, innermost first."""
         self._recording.stop()

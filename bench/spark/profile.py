@@ -28,6 +28,7 @@ SOURCES = ("store", "ready", "none")
 TITLES = {"store": "store", "ready": "ready batches", "none": "Parquet, uncompressed"}
 THREADS = ("tasks", "garbage collector", "compilers", "rest of Java", "Python")
 _TOP = 12
+_WARM_UPS = 2
 _PYTHON = {
     "crc32c": "checksums, which also bring in the pages",
     "validate_table": "Arrow's full validation: offsets, UTF-8",
@@ -77,19 +78,28 @@ def main() -> None:
 
 
 def _profiles(spark: SparkSession, job: batch.Job, folder: Path, rounds: int) -> dict[str, Profile]:
+    def run(source: str) -> None:
+        job.act(batch.load(spark, folder, job.rows, source), folder)
+
+    for source in SOURCES:  # Java compiles anew what is recorded first.
+        flight = Flight(spark)
+        flight.start()
+        for _ in range(_WARM_UPS):
+            run(source)
+        flight.discard()
     found = {}
-    for _ in range(2):  # The first time warms up: Java compiles anew what is recorded first.
-        for source in SOURCES:
-            flight, taken = Flight(spark), Counter[str]()
-            flight.start()
-            for _ in range(rounds):
-                before = by_thread()
-                job.act(batch.load(spark, folder, job.rows, source), folder)
-                taken.update(since(before))
-            samples = flight.stop(folder / f"{source}.jfr")
-            seconds = Counter({kind: value / rounds for kind, value in taken.items()})
-            top = Counter(frames[0] for frames in samples)
-            found[source] = Profile(seconds, stages(samples), top, len(samples))
+    for source in SOURCES:
+        run(source)  # Spark ends Python processes that have waited for a minute.
+        flight, taken = Flight(spark), Counter[str]()
+        flight.start()
+        for _ in range(rounds):
+            before = by_thread()
+            run(source)
+            taken.update(since(before))
+        samples = flight.stop(folder / f"{source}.jfr")
+        seconds = Counter({kind: value / rounds for kind, value in taken.items()})
+        top = Counter(frames[0] for frames in samples)
+        found[source] = Profile(seconds, stages(samples), top, len(samples))
     return found
 
 

@@ -152,14 +152,13 @@ class Acker:
         self.folder.sync(batch)
 
     def _batches_since(self, batch: int) -> list[int]:
-        """List the batches up to this one whose bundles are not all acked yet."""
+        """List the batches up to this one whose bundles are not all acked yet.
+
+        Also those whose own commit is not there: Spark takes them for committed as well.
+        """
         acked: Mapping[int, Position] = self._consumer.positions()
         found = []
-        for each in reversed(self.folder.committed()):
-            if each > batch:
-                continue
-            if each <= self._done:
-                break
+        for each in range(batch, self._done, -1):
             try:
                 ends = self._ends(each)
             except (MissingError, DamageError, ConfigError):

@@ -1,7 +1,8 @@
 """The rows that a file sink wrote, made durable: the files that its log names, and the log.
 
 ``<sink>/_spark_metadata/<N>`` lists the files of batch N; each tenth is ``<N>.compact`` and lists
-those of all batches before it as well. Another sink has no such log.
+those of all batches before it as well. Another sink has no such log. It says how large each file
+is: one that is smaller was cut off with the power, though its batch is committed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class FileSink:
     def sync(self, batches: Iterable[int]) -> None:
         """Return once all files of these batches survive a power cut.
 
-        Raises ConfigError if the folder has no log of them: it is not where this query writes.
+        Raises ConfigError if the folder has no log of them: it is not where this query writes;
+        DamagedEntry if a file is not as large as Spark wrote it.
         """
         wanted = sorted(batches)
         if not wanted:
@@ -49,10 +51,11 @@ class FileSink:
             logs = self._logs(disk)
             folders = {""}
             for log in dict.fromkeys(self._log_of(logs, batch) for batch in wanted):
-                for path in self._files(disk, log):
+                for path, size in self._files(disk, log):
                     if path not in self._synced:
                         with suppress(MissingError):  # Whoever deleted it meant to.
                             sync_file(disk, path)
+                            _check_whole(disk, path, size)
                         self._synced.add(path)
                         folders |= _folders(path)
                 sync_file(disk, f"{_LOG}/{log}")
@@ -82,14 +85,15 @@ class FileSink:
             raise self._not_here(batch)
         return logs[min(later)]
 
-    def _files(self, disk: LocalDisk, log: str) -> list[str]:
+    def _files(self, disk: LocalDisk, log: str) -> list[tuple[str, object]]:
         place = f"{_LOG}/{log}"
         with closing(disk.open(place)) as file:
             lines = file.read(0, _BYTES_MAX).decode(errors="replace").splitlines()
         found = []
         for line in lines[1:]:
             try:
-                path = unquote(urlsplit(json.loads(line)["path"]).path)
+                entry = json.loads(line)
+                path = unquote(urlsplit(entry["path"]).path)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DamagedEntry(
                     "the log of the sink names a file in no way that is known",
@@ -103,7 +107,7 @@ class FileSink:
                     path=posixpath.join(self.path, place),
                     found=path,
                 )
-            found.append(relative)
+            found.append((relative, entry.get("size")))
         return found
 
     def _not_here(self, batch: int) -> ConfigError:
@@ -111,6 +115,21 @@ class FileSink:
             f"sink: {self.path} has no log of batch {batch}",
             hint="name the folder that this query writes files into; for another sink leave the "
             "option out, or say synced if that makes its rows durable itself",
+        )
+
+
+def _check_whole(disk: LocalDisk, path: str, size: object) -> None:
+    """Raise DamagedEntry unless a file has the size that the log says, if it says one."""
+    found = disk.stat(path)
+    if found is not None and isinstance(size, int) and found.size != size:
+        raise DamagedEntry(
+            "a file of the sink is not what Spark wrote: its batch is committed, and what is "
+            "missing here was never on the disk",
+            path=disk.locate(path),
+            expected=size,
+            found=found.size,
+            hint="its rows are still in the store: take the query back to the batch before, as "
+            "STREAMING.md says under 'After a power cut'",
         )
 
 

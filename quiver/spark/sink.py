@@ -25,6 +25,10 @@ that is repeated after a crash is passed over if it is in. A batch write without
 
 ``mode("append")`` is the only one: Spark knows no others for such a source but ``overwrite``, and
 what is in a store belongs to its subscribers. Streams have ``outputMode("append")``.
+
+What a task had staged when its process was killed, or when its whole job failed, may stay in the
+folder ``staging``. Nobody sees it. A stream's goes with its next batch, any other by ``quiver gc``
+once it is a day old.
 """
 
 from __future__ import annotations

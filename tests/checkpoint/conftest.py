@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,8 +39,8 @@ class Ground:
                     text = path.read_text().replace("{store_id}", self.store_id)
                     place.write_text(text.replace("{sink}", str(self.sink)))
         for line in (self.sink / "_spark_metadata").glob("*"):
-            for part in line.read_text().splitlines()[1:]:
-                (self.sink / part.partition('","')[0].rpartition("/")[2]).touch()
+            for part in map(json.loads, line.read_text().splitlines()[1:]):
+                (self.sink / part["path"].rpartition("/")[2]).write_bytes(bytes(part["size"]))
 
     def note(self, **changes: str) -> Note:
         fields = {"subscriber": "spark", "slot": "logs", "sink": str(self.sink)} | changes

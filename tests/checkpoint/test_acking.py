@@ -6,7 +6,7 @@ import pytest
 
 from quiver.checkpoint import Acker
 from quiver.disk import LocalDisk
-from quiver.errors import ConfigError, StorageError, SubscriberError, VersionError
+from quiver.errors import ConfigError, DamagedEntry, StorageError, SubscriberError, VersionError
 from quiver.source.stores import Position
 
 
@@ -150,6 +150,28 @@ def test_a_file_that_cannot_be_synced_is_not_acked(ground, monkeypatch) -> None:
     monkeypatch.setattr("quiver.checkpoint.sink.sync_file", fail)
     with pytest.raises(StorageError):
         acker.reconcile()
+    assert ground.left() == 18
+
+
+def test_a_file_that_a_power_cut_left_shorter_is_not_acked(ground) -> None:
+    ground.lay_out(upto=3)
+    part = min(ground.sink.glob("*.parquet"))
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1])
+    with pytest.raises(DamagedEntry, match="not what Spark wrote") as caught:
+        ground.acker().reconcile()
+    assert (caught.value.expected, caught.value.found) == (len(whole), len(whole) - 1)
+    assert ground.left() == 18
+    part.unlink()  # Whoever deletes one means to.
+    assert ground.acker().reconcile() == 7
+
+
+def test_a_batch_whose_own_commit_is_gone_is_looked_at_too(ground) -> None:
+    ground.lay_out(upto=3)
+    (ground.checkpoint / "commits" / "2").unlink()
+    (ground.sink / "_spark_metadata" / "2").unlink()
+    with pytest.raises(ConfigError, match="no log of batch 2"):
+        ground.acker().reconcile()
     assert ground.left() == 18
 
 

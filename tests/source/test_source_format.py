@@ -287,6 +287,20 @@ def test_copies_of_two_registers_are_refused() -> None:
         Register(disk).open_to_extend(2, ManualClock())
 
 
+def test_a_line_that_says_nonsense_with_a_right_checksum_is_not_written_over() -> None:
+    disk, second, _ = registered()
+    nonsense = encode_line({"files": [["b.csv", 1, 1 << 70]], "first": 0})
+    data = bytes_of(disk, REGISTER_NAME)
+    lie = data[:second] + nonsense + data[second:]
+    for name in (REGISTER_NAME, COPY_NAME):
+        with disk_file(disk, name) as file:
+            file.write(0, lie)
+    register = Register(disk)
+    with pytest.raises(DamageError, match="files"):
+        register.open_to_extend(2, ManualClock())
+    assert bytes_of(disk, REGISTER_NAME) == lie
+
+
 def test_a_register_with_nothing_in_it_is_no_register() -> None:
     disk, _, _ = registered()
     for name in (REGISTER_NAME, COPY_NAME):

@@ -160,12 +160,14 @@ class Register:
 
     def _take_over(self, split_count: int, clock: Clock) -> None:
         self._head, self._entries, self._end = None, [], 0
-        self._by_path, self._indexed = {}, 0
+        self._by_path, self._indexed, self._fault = {}, 0, None
         if not mend(self._disk):
             seed = f"{self.place} {clock.wall_ns()} {clock.monotonic_ns()}"
             head = Head(blake3(seed.encode()).hexdigest(_ID_BYTES), split_count)
             make_copies(self._disk, encode_head(head))
         head = self._known_head()
+        if self._fault is not None:  # All lines are as they were written, so none was cut short.
+            raise self._fault
         if head.split_count != split_count:
             raise ConfigError(
                 f"{self.place} has {head.split_count} splits, not {split_count}",

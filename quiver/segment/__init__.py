@@ -9,6 +9,7 @@
 ``stream``        chunks of one schema become Arrow files, their dictionaries united
 ``builder``       the streams of a segment, of bundles that come some at a time
 ``kept``          payloads as Arrow files of their own, uncopied, where there is no time for that
+``small``         small payloads united in a few calls, then
 ``open_segment``  bundles in memory until they are a file
 ``writer``        bundles to a file, durable in one step
 ``reader``        a file, mapped, checked as far as it is used

@@ -17,6 +17,7 @@ from quiver.ipc import decode_own_streams, decode_stream, schema_message
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment.kept import KEPT_BYTES_MIN, keep
 from quiver.segment.open_segment import check_bundle
+from quiver.segment.small import unite_small
 from quiver.segment.stream import (
     Chunks,
     FinishedStream,
@@ -105,29 +106,26 @@ class SegmentBuilder:
         self.sound = False
         built = []
         for key, members in self._gathered(bundles).items():
-            kept = self._kept(key, members, slots)
+            schema = pa.ipc.read_schema(pa.py_buffer(members[0][1].data))
+            kept = self._kept(schema, members, slots[key[0]].event_time)
             if kept is None:
                 self._add(key, members, slots)
             else:
-                built += kept
+                built += [BuiltStream(key[0], key[1], schema, stream) for stream in kept]
         return [*built, *self.finish()]
 
-    def _kept(self, key: _Key, members: _Members, slots: SlotTable) -> list[BuiltStream] | None:
-        """Keep payloads of one schema; None if they are to be united."""
+    def _kept(
+        self, schema: pa.Schema, members: _Members, event_column: str
+    ) -> Sequence[FinishedStream] | None:
+        """Keep payloads of one schema, or unite small ones in little time; None if neither can."""
         payloads = [memoryview(payload.data) for _, payload in members]
+        bundles = [index for index, _ in members]
         if sum(map(len, payloads)) < KEPT_BYTES_MIN * len(payloads):
-            return None
-        schema = pa.ipc.read_schema(pa.py_buffer(payloads[0]))
-        kept = keep(
-            schema,
-            [index for index, _ in members],
-            payloads,
-            rows=[payload.row_count for _, payload in members],
-            event_column=slots[key[0]].event_time,
-        )
-        if kept is None:
-            return None
-        return [BuiltStream(key[0], key[1], schema, stream) for stream in kept]
+            chunks = Chunks(bundles, decode_own_streams(payloads), payloads)
+            united = unite_small(schema, chunks, event_column, config=self._config)
+            return None if united is None else (united,)
+        rows = [payload.row_count for _, payload in members]
+        return keep(schema, bundles, payloads, rows=rows, event_column=event_column)
 
     def sum_up(self) -> None:
         """Compute checksums of what is in, so that nobody must who writes the segment."""

@@ -50,17 +50,25 @@ class IndexEntry:
 
 def encode_index(entries: Sequence[IndexEntry]) -> pa.Buffer:
     """Write the index, one row for each entry."""
-    columns: list[list[Any]] = [
+    # Very many streams may share what is known of their columns.
+    bounds = {id(entry.columns): _bounds(entry.columns) for entry in entries}
+    columns: list[Sequence[Any]] = [
         [entry.stream_id for entry in entries],
         [entry.page_checksums for entry in entries],
         [entry.chunk_rows for entry in entries],
-        *([[_end(c.stream, end) for c in e.columns] for e in entries] for end in (0, 1)),
-        *([[_end(c.chunks, end) for c in e.columns] for e in entries] for end in (0, 1)),
+        *zip(*(bounds[id(entry.columns)] for entry in entries), strict=True),
     ]
     arrays = [
         pa.array(values, type=field.type) for values, field in zip(columns, _SCHEMA, strict=True)
     ]
     return encode_file(_SCHEMA, [pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)])
+
+
+def _bounds(columns: Sequence[ColumnBounds]) -> list[list[bytes | None]]:
+    """Give the least and the greatest of each column's stream, then of its chunks."""
+    streams = ([_end(column.stream, end) for column in columns] for end in (0, 1))
+    chunks = ([_end(column.chunks, end) for column in columns] for end in (0, 1))
+    return [*streams, *chunks]
 
 
 def _end(bounds: Bounds | None, end: int) -> bytes | None:

@@ -37,7 +37,14 @@ from quiver.segment.sums import Bytes, Piece
 from quiver.segment.tables import Column
 from quiver.segment.words import Words, can_grow
 
-__all__ = ["Chunks", "FinishedStream", "GrowingStream", "finish_at_once", "growing_columns"]
+__all__ = [
+    "Chunks",
+    "FinishedStream",
+    "GrowingStream",
+    "finish_at_once",
+    "growing_columns",
+    "ranges_of",
+]
 
 _WRITE_FAULTS: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
@@ -145,7 +152,7 @@ class GrowingStream:
         self._body.add(messages)
         self._bundles += chunks.bundles
         self._rows += [batch.num_rows for batch in batches]
-        self._events.append(_events(self._schema, self._event_column, batches))
+        self._events.append(ranges_of(self._schema, self._event_column, batches))
 
     def _as_they_are(self, columns: Sequence[Column], chunks: Chunks) -> list[Messages]:
         """Find the messages in the payloads; those of another writer may have to be made anew."""
@@ -246,7 +253,10 @@ def _plain_schema(kinds: Sequence[Any]) -> pa.Schema:
     return pa.schema([pa.field("", kind) for kind in kinds])
 
 
-def _events(schema: pa.Schema, event_column: str, batches: Sequence[pa.RecordBatch]) -> EventRanges:
+def ranges_of(
+    schema: pa.Schema, event_column: str, batches: Sequence[pa.RecordBatch]
+) -> EventRanges:
+    """Find the event times of chunks, if there is such a column."""
     place = event_place(schema, event_column)
     if place is None:
         return EventRanges.unknown(len(batches))
@@ -279,7 +289,7 @@ def finish_at_once(
                 part.schema,
                 ours.bundles,
                 [batch.num_rows for batch in part.batches],
-                _events(schema, event_column, part.batches),
+                ranges_of(schema, event_column, part.batches),
                 count_nulls(table),
                 tuple(column_bounds(table)),
                 Body([Piece(memoryview(data))]),

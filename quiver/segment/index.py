@@ -52,11 +52,11 @@ def encode_index(entries: Sequence[IndexEntry]) -> pa.Buffer:
     """Write the index, one row for each entry."""
     # Very many streams may share what is known of their columns.
     bounds = {id(entry.columns): _bounds(entry.columns) for entry in entries}
-    columns: list[Sequence[Any]] = [
+    columns: list[list[Any]] = [
         [entry.stream_id for entry in entries],
         [entry.page_checksums for entry in entries],
         [entry.chunk_rows for entry in entries],
-        *zip(*(bounds[id(entry.columns)] for entry in entries), strict=True),
+        *([bounds[id(entry.columns)][which] for entry in entries] for which in range(4)),
     ]
     arrays = [
         pa.array(values, type=field.type) for values, field in zip(columns, _SCHEMA, strict=True)

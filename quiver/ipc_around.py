@@ -64,6 +64,8 @@ class FileAround:
                 if _PREFIX(stream, place) != (_CONTINUATION, metadata_bytes):
                     return None
                 (body_bytes,) = _BODY(stream, place + length_place)
+                if body_bytes > len(stream):
+                    return None
                 size = metadata_bytes + _PREFIX_BYTES
                 values += (place + len(FILE_HEAD), size, body_bytes)
                 place += size + body_bytes

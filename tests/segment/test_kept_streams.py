@@ -171,6 +171,10 @@ def test_a_stream_of_another_shape_is_not_taken_for_one_of_the_same(shelf):
     for place in range(len(around._footer)):
         assert around.tail(memoryview(other[:place])) is None
     assert around.tail(memoryview(other + bytes(8))) is None
+    for place in range(len(other)):  # A length may be any number.
+        huge = other[:place] + b"\xff" * 8 + other[place + 8 :]
+        FileAround.of(memoryview(huge))
+        around.tail(memoryview(huge))
     assert around.tail(memoryview(encode_stream(words(2).slice(0, 0)).to_pybytes())) is None
 
 

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from quiver.errors import DamagedEntry
 from quiver.ipc_build import FIRST_BLOCK, footer_around
 from quiver.ipc_messages import MessagePlace, message_schema, stream_messages
 
@@ -53,7 +54,10 @@ class FileAround:
         messages = stream_messages(stream)
         if messages is None or any(message.length_place == 0 for message in messages):
             return None
-        return cls(stream, messages)
+        try:
+            return cls(stream, messages)
+        except (struct.error, DamagedEntry):
+            return None
 
     def tail(self, stream: memoryview) -> bytes | None:
         """Give what stands behind a stream of the same schema; None if it is of another shape."""

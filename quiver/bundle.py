@@ -39,16 +39,7 @@ class RecordBundle(Mapping[str, pa.RecordBatch]):
 
     def __init__(self, batches: Mapping[str, Any]) -> None:
         """Convert each value to one RecordBatch, without a copy where it is one already."""
-        if not isinstance(batches, (dict, Mapping)):  # To ask for a dict takes no time.
-            raise InputError(
-                f"a bundle is a mapping of slot names to Arrow data, not {type(batches).__name__}",
-                hint='append({"slot name": record_batch})',
-            )
-        self._batches = {
-            name: as_record_batch(value, name)
-            for name, value in batches.items()
-            if value is not None
-        }
+        self._batches = _as_batches(batches)
 
     def __getitem__(self, slot: str) -> pa.RecordBatch:
         """Give the batch of a slot; KeyError if the slot is absent."""
@@ -73,6 +64,22 @@ class RecordBundle(Mapping[str, pa.RecordBatch]):
         """Give rows by slot."""
         inside = ", ".join(f"{name}: {batch.num_rows} rows" for name, batch in self.items())
         return f"RecordBundle({inside})"
+
+
+def _as_batches(values: Mapping[str, Any]) -> dict[str, pa.RecordBatch]:
+    """Convert each value that is one; raises InputError for what is no mapping of such."""
+    if type(values) is RecordBundle:
+        return values._batches  # noqa: SLF001
+    if not isinstance(values, (dict, Mapping)):  # To ask for a dict takes no time.
+        raise InputError(
+            f"a bundle is a mapping of slot names to Arrow data, not {type(values).__name__}",
+            hint='append({"slot name": record_batch})',
+        )
+    return {
+        name: value if type(value) is pa.RecordBatch else as_record_batch(value, name)
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def as_record_batch(value: Any, name: str) -> pa.RecordBatch:  # noqa: ANN401
@@ -156,14 +163,15 @@ def resolve_bundle(
     slot: unknown, not Arrow, too wide, too deep, too many rows, or with values that break Arrow's
     own rules (they would be unreadable later).
     """
-    ready = bundle if isinstance(bundle, RecordBundle) else RecordBundle(bundle)
-    if not ready:
+    found = _as_batches(bundle)
+    if not found:
         raise InputError("the bundle is empty: no slot is present", hint="skip it, or fill a slot")
     batches: dict[int, tuple[pa.RecordBatch, bytes]] = {}
-    for name, batch in ready._batches.items():  # noqa: SLF001
+    is_ascending, last_id = True, -1
+    for name, batch in found.items():
         if not isinstance(name, str):
             raise InputError(f"{name!r} is no slot name", hint="the keys of a bundle are names")
-        slot = slots[name]
+        slot_id = slots[name].slot_id
         try:
             known = schemas.look_at(name, batch.schema)
             batch.validate(full=True)
@@ -177,8 +185,9 @@ def resolve_bundle(
                 hint="append it in several bundles, or raise limits.rows",
             )
         stored = batch if known.stored is known.schema else without_metadata(batch)
-        batches[slot.slot_id] = stored, known.fingerprint
-    return dict(sorted(batches.items()))
+        batches[slot_id] = stored, known.fingerprint
+        is_ascending, last_id = is_ascending and slot_id > last_id, slot_id
+    return batches if is_ascending else dict(sorted(batches.items()))
 
 
 def without_metadata(batch: pa.RecordBatch) -> pa.RecordBatch:

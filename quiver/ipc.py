@@ -88,6 +88,28 @@ def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
+class _Sink(pa.FixedSizeBufferWriter):
+    """A sink that says at once that it is no path; to find that out pyarrow raises and catches."""
+
+    __fspath__ = None
+
+
+def _new_writer(sink: _Sink, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
+    return pa.RecordBatchStreamWriter(sink, schema, options=_OPTIONS)
+
+
+def _bare_writer(sink: _Sink, schema: pa.Schema) -> Any:  # noqa: ANN401
+    """Do what pyarrow's class does to make one, without what it asks before it does so."""
+    writer = _BARE_WRITER()
+    writer._open(sink, schema, _OPTIONS)  # noqa: SLF001
+    return writer
+
+
+_BARE_WRITER: Final[Any] = pa.RecordBatchStreamWriter.__base__
+_writer = _bare_writer if hasattr(_BARE_WRITER, "_open") else _new_writer
+"""The cheaper way, as long as pyarrow has it."""
+
+
 class StreamRoom:
     """Memory in which such streams are written, one behind the other. For one thread at a time."""
 
@@ -98,7 +120,7 @@ class StreamRoom:
         if memory.readonly:
             raise ValueError("streams are to be written into memory that cannot be written")
         self._view = memory
-        self._sink: Any = pa.FixedSizeBufferWriter(pa.py_buffer(memory))
+        self._sink = _Sink(pa.py_buffer(memory))
         self._used = 0
 
     def encode_stream(self, batch: pa.RecordBatch) -> memoryview | None:
@@ -106,15 +128,17 @@ class StreamRoom:
 
         After that, and after an error, it is of no use any more: its sink is in the middle of it.
         """
+        sink = self._sink
         try:
-            writer = pa.RecordBatchStreamWriter(self._sink, batch.schema, options=_OPTIONS)
+            # One for each stream: one that is kept would keep the caller's dictionaries.
+            writer = _writer(sink, batch.schema)
             writer.write_batch(batch)
             writer.close()
         except MemoryError as error:
             raise out_of_memory() from error
         except OSError:
             return None
-        start, self._used = self._used, self._sink.tell()
+        start, self._used = self._used, sink.tell()
         return self._view[start : self._used]
 
 

@@ -293,7 +293,7 @@ class Core:
 
 
 class _Whole:
-    """What ``Core.whole`` gives. Each append enters one, so it is no generator."""
+    """What ``Core.whole`` gives. Each write enters one, so it is no generator."""
 
     __slots__ = ("_core",)
 

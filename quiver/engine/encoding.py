@@ -12,9 +12,9 @@ from quiver.config import Config
 from quiver.engine.arena import Arena
 from quiver.errors import InputError
 from quiver.ipc import encode_stream
-from quiver.payload import EncodedBundle, Payload
+from quiver.payload import Payload
 from quiver.slots import SlotTable
-from quiver.wal import encoded_bytes
+from quiver.wal import entry_bytes
 
 __all__ = ["Encoder"]
 
@@ -45,10 +45,10 @@ class Encoder:
         ``note``.
         """
         payloads = self.encode_batches(resolve_bundle(bundle, self._slots, self._schemas))
-        entry_bytes = encoded_bytes(EncodedBundle(0, 0, payloads, note))
-        if entry_bytes > self._entry_bytes_max:
+        byte_count = entry_bytes(payloads, note)
+        if byte_count > self._entry_bytes_max:
             raise InputError(
-                f"the bundle takes {entry_bytes:,} bytes, the limit is {self._entry_bytes_max:,}",
+                f"the bundle takes {byte_count:,} bytes, the limit is {self._entry_bytes_max:,}",
                 hint="append it in several bundles, or raise limits.entry_bytes",
             )
         return payloads

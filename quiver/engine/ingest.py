@@ -18,9 +18,9 @@ from quiver.engine.outgoing import Entry, Ticket, settle
 from quiver.engine.progress import Progress
 from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
-from quiver.errors import CapacityError, InputError
+from quiver.errors import CapacityError, InputError, QuiverError
 from quiver.payload import EncodedBundle, Payload
-from quiver.wal import encoded_bytes
+from quiver.wal import entry_bytes
 
 __all__ = ["Taken", "encode", "take"]
 
@@ -68,30 +68,54 @@ def take(
     """
     core.check()
     note = None if progress is None else progress.note
-    byte_count = encoded_bytes(EncodedBundle(0, 0, payloads, note))
+    byte_count = entry_bytes(payloads, note)
     while True:
-        _wait_for_memory(core)
-        make_room(core, byte_count, fold=try_fold, finalize=finalize, drop_open=drop_open)
-        with core.whole():
-            # From here on nobody else comes in: the number is ours.
-            if progress is not None:
-                _check_progress(core, progress)
-            was_full = core.sealed is None and core.open_segment.is_full
-            if was_full:  # While another one was sealed.
-                seal(core)
-            may_wait = later and note is None and core.outgoing.takes(core.log, byte_count)
-            if not may_wait:
-                settle(core)
-            now_ns = max(core.clock.wall_ns(), 0)
-            bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
-            if may_wait:
-                entry = Entry(bundle, byte_count)
-                core.outgoing.add(entry)
-                return Taken(entry.ticket, _join(core, bundle) or was_full, entry)
-            if _append(core, bundle, byte_count):
-                place = None if core.config.wal.durability == "segment" else core.open_end
-                return Taken(Ticket(bundle.wal_seq, place), _join(core, bundle) or was_full)
+        if core.sealed is not None:
+            _wait_for_memory(core)
+        if core.config.retention.size_cap:
+            make_room(core, byte_count, fold=try_fold, finalize=finalize, drop_open=drop_open)
+        taken = _take_now(core, payloads, progress, byte_count=byte_count, later=later)
+        if taken is not None:
+            return taken
         _shorten_log(core)
+
+
+def _take_now(
+    core: Core,
+    payloads: tuple[Payload, ...],
+    progress: Progress | None,
+    *,
+    byte_count: int,
+    later: bool,
+) -> Taken | None:
+    """Do it without letting anybody else in; None if a finalize may help against the log's caps."""
+    try:
+        # From here on nobody else comes in: the number is ours.
+        note = None
+        if progress is not None:
+            _check_progress(core, progress)
+            note = progress.note
+        was_full = core.sealed is None and core.open_segment.is_full
+        if was_full:  # While another one was sealed.
+            seal(core)
+        may_wait = later and note is None and core.outgoing.takes(core.log, byte_count)
+        if not may_wait:
+            settle(core)
+        now_ns = max(core.clock.wall_ns(), 0)
+        bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
+        if may_wait:
+            entry = Entry(bundle, byte_count)
+            core.outgoing.add(entry)
+            return Taken(entry.ticket, _join(core, bundle) or was_full, entry)
+        if not _append(core, bundle, byte_count):
+            return None
+        place = None if core.config.wal.durability == "segment" else core.open_end
+        return Taken(Ticket(bundle.wal_seq, place), _join(core, bundle) or was_full)
+    except QuiverError:
+        raise
+    except BaseException as error:  # As ``core.whole()`` does it; here it costs nothing.
+        core.break_off(error)
+        raise
 
 
 def _check_progress(core: Core, progress: Progress) -> None:

@@ -139,10 +139,12 @@ class OpenSegment:
     @property
     def is_full(self) -> bool:
         """Whether it is due for another reason than its age."""
+        config = self._config
         return (
-            self.payload_bytes >= self._config.target_size
-            or len(self._streams) >= self._config.max_streams
-            or self.is_at_limit
+            self.payload_bytes >= config.target_size
+            or len(self._streams) >= config.max_streams
+            or len(self.bundles) >= BUNDLES_MAX
+            or self._payload_count > _PAYLOADS_MAX
         )
 
     @property

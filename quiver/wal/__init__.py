@@ -14,7 +14,7 @@
 =============  ========================================================================
 """
 
-from quiver.wal.format import Place, encoded_bytes, entry_parts
+from quiver.wal.format import Place, encoded_bytes, entry_bytes, entry_parts
 from quiver.wal.log import Apart, Log
 from quiver.wal.names import ACTIVE_NAME, rotated_generation
 from quiver.wal.replay import Replay
@@ -28,6 +28,7 @@ __all__ = [
     "Place",
     "Replay",
     "encoded_bytes",
+    "entry_bytes",
     "entry_parts",
     "rotated_generation",
 ]

@@ -54,6 +54,7 @@ __all__ = [
     "encode_header",
     "encode_sidecar",
     "encoded_bytes",
+    "entry_bytes",
     "entry_parts",
     "frame_at",
     "frame_with_damaged_length",
@@ -146,8 +147,15 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
 
 def encoded_bytes(bundle: EncodedBundle) -> int:
     """Size of the entry that a bundle becomes."""
-    size = ENTRY_OVERHEAD + HEAD.size + bundle.payload_bytes + BLOCK.size * len(bundle.payloads)
-    return size if bundle.note is None else size + NOTE_LENGTH.size + len(bundle.note)
+    return entry_bytes(bundle.payloads, bundle.note)
+
+
+def entry_bytes(payloads: tuple[Payload, ...], note: bytes | None = None) -> int:
+    """Size of the entry that a bundle of these becomes."""
+    size = ENTRY_BYTES_MIN + BLOCK.size * len(payloads)
+    for payload in payloads:  # Each append asks: a generator takes longer than this.
+        size += len(payload.data)
+    return size if note is None else size + NOTE_LENGTH.size + len(note)
 
 
 def encode_bundle(bundle: EncodedBundle) -> bytes:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from quiver import ipc
 from quiver.config import Config
 from quiver.engine.arena import SLAB_BYTES, Arena
 from quiver.engine.encoding import Encoder
@@ -39,6 +42,28 @@ def test_a_payload_is_the_stream_that_it_always_was() -> None:
         payloads = ours.encode(batches)
         for payload, batch in zip(payloads, batches.values(), strict=True):
             assert bytes(payload.data) == encode_stream(batch).to_pybytes()
+
+
+def test_without_the_short_way_into_arrow_the_bytes_are_the_same(monkeypatch) -> None:
+    assert ipc._writer is ipc._bare_writer, "pyarrow has another way now: is ours still shorter?"
+    batches = {"a": numbers(9), "b": words(5), "c": words(0)}
+    short = [bytes(payload.data) for payload in encoder().encode(batches)]
+    monkeypatch.setattr(ipc, "_writer", ipc._new_writer)
+    assert [bytes(payload.data) for payload in encoder().encode(batches)] == short
+
+
+def test_nothing_of_the_callers_is_kept() -> None:
+    ours = encoder()
+    indices = np.zeros(100, np.int8)
+    is_kept = weakref.ref(indices)
+    column = pa.DictionaryArray.from_arrays(
+        pa.Array.from_buffers(pa.int8(), 100, [None, pa.py_buffer(indices)]), pa.array(["one"])
+    )
+    payloads = ours.encode({"a": pa.record_batch({"w": column})})
+    del indices, column
+    gc.collect()
+    assert is_kept() is None
+    assert len(payloads) == 1
 
 
 def test_bytes_stay_while_somebody_has_them() -> None:

@@ -21,7 +21,7 @@ DEFECTS: Final = (
     Defect(
         "an append passes what waits for the write",
         "quiver.engine.ingest",
-        "            if not may_wait:\n                settle(core)\n",
+        "        if not may_wait:\n            settle(core)\n",
         "",
     ),
     Defect(

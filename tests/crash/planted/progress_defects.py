@@ -67,8 +67,8 @@ DEFECTS: Final = (
     Defect(
         "progress is taken before there is room for the bundle",
         INGEST,
-        "    byte_count = encoded_bytes(EncodedBundle(0, 0, payloads, note))\n",
-        "    byte_count = encoded_bytes(EncodedBundle(0, 0, payloads, note))\n"
+        "    byte_count = entry_bytes(payloads, note)\n",
+        "    byte_count = entry_bytes(payloads, note)\n"
         "    if note:\n        core.progress.take(core.next_wal_seq, note)\n",
     ),
     Defect(

@@ -167,11 +167,14 @@ def resolve_bundle(
     if not found:
         raise InputError("the bundle is empty: no slot is present", hint="skip it, or fill a slot")
     batches: dict[int, tuple[pa.RecordBatch, bytes]] = {}
+    ids, rows_max = slots.ids, schemas.limits.rows
     is_ascending, last_id = True, -1
     for name, batch in found.items():
-        if not isinstance(name, str):
-            raise InputError(f"{name!r} is no slot name", hint="the keys of a bundle are names")
-        slot_id = slots[name].slot_id
+        slot_id = ids.get(name)
+        if slot_id is None:
+            if not isinstance(name, str):
+                raise InputError(f"{name!r} is no slot name", hint="the keys of a bundle are names")
+            slot_id = slots[name].slot_id  # It raises, and says what slots there are.
         try:
             known = schemas.look_at(name, batch.schema)
             batch.validate(full=True)
@@ -179,9 +182,9 @@ def resolve_bundle(
             raise InputError(f"slot {name!r}: {error.message}", hint=error.hint) from error
         except ARROW_FAULTS as error:
             raise InputError(f"slot {name!r}: invalid Arrow data: {error}") from error
-        if batch.num_rows > schemas.limits.rows:
+        if batch.num_rows > rows_max:
             raise InputError(
-                f"slot {name!r}: {batch.num_rows:,} rows are more than {schemas.limits.rows:,}",
+                f"slot {name!r}: {batch.num_rows:,} rows are more than {rows_max:,}",
                 hint="append it in several bundles, or raise limits.rows",
             )
         stored = batch if known.stored is known.schema else without_metadata(batch)

@@ -89,25 +89,24 @@ def encode_stream(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 class _Sink(pa.FixedSizeBufferWriter):
-    """A sink that says at once that it is no path; to find that out pyarrow raises and catches."""
+    """A sink that says itself that it is no path: to find that out takes pyarrow longer."""
 
-    __fspath__ = None
-
-
-def _new_writer(sink: _Sink, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
-    return pa.RecordBatchStreamWriter(sink, schema, options=_OPTIONS)
+    def __fspath__(self) -> str:
+        """Raise what pyarrow then catches."""
+        raise TypeError
 
 
-def _bare_writer(sink: _Sink, schema: pa.Schema) -> Any:  # noqa: ANN401
-    """Do what pyarrow's class does to make one, without what it asks before it does so."""
-    writer = _BARE_WRITER()
-    writer._open(sink, schema, _OPTIONS)  # noqa: SLF001
-    return writer
+class _Opened:
+    """A writer of one stream, opened as pyarrow documents it."""
+
+    def _open(self, sink: _Sink, schema: pa.Schema, options: pa.ipc.IpcWriteOptions) -> None:
+        writer = pa.RecordBatchStreamWriter(sink, schema, options=options)
+        self.write_batch, self.close = writer.write_batch, writer.close
 
 
-_BARE_WRITER: Final[Any] = pa.RecordBatchStreamWriter.__base__
-_writer = _bare_writer if hasattr(_BARE_WRITER, "_open") else _new_writer
-"""The cheaper way, as long as pyarrow has it."""
+_BARE: Final[Any] = pa.RecordBatchStreamWriter.__base__
+_Writer: Any = _BARE if hasattr(_BARE, "_open") else _Opened
+"""What pyarrow's own class is around, without its questions, as long as there is such a thing."""
 
 
 class StreamRoom:
@@ -131,7 +130,8 @@ class StreamRoom:
         sink = self._sink
         try:
             # One for each stream: one that is kept would keep the caller's dictionaries.
-            writer = _writer(sink, batch.schema)
+            writer = _Writer()
+            writer._open(sink, batch.schema, _OPTIONS)  # noqa: SLF001
             writer.write_batch(batch)
             writer.close()
         except MemoryError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import blake3
 
@@ -48,7 +49,7 @@ class Slot:
 class SlotTable:
     """An immutable set of slots with distinct ids and names, in order of slot id."""
 
-    __slots__ = ("_by_id", "_by_name")
+    __slots__ = ("_by_id", "_by_name", "ids")
 
     def __init__(self, slots: Iterable[Slot]) -> None:
         """Check and keep the slots; raises InputError if one is out of range or repeated."""
@@ -60,6 +61,8 @@ class SlotTable:
                 raise InputError(f"slot {slot.name!r} (id {slot.slot_id}) is in the table twice")
             self._by_id[slot.slot_id] = slot
             self._by_name[slot.name] = slot
+        self.ids: Final[Mapping[str, int]] = {slot.name: slot.slot_id for slot in self}
+        """Slot ids by name."""
         if not self._by_id:
             raise InputError("a slot table needs at least one slot", hint='slots=["events"]')
 

@@ -252,15 +252,16 @@ class Core:
 
     def check(self) -> None:
         """Raise PoisonedError if an earlier act left the state of the disk unknown."""
-        if self.broken is not None:
+        broken = self.broken
+        if broken is not None:
             if not self.is_fault_told:
                 self.is_fault_told = True
-                self.events.error("store.poisoned", error=self.broken)
+                self.events.error("store.poisoned", error=broken)
             self.events.tell()
             raise PoisonedError(
-                f"the store stopped in the middle of a write: {self.broken!r}",
+                f"the store stopped in the middle of a write: {broken!r}",
                 hint="close it and open it again: recovery finds out what survived",
-            ) from self.broken
+            ) from broken
 
     def check_open(self) -> None:
         """Raise ClosedError if the store was closed while the lock was not held."""

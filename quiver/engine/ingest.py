@@ -66,7 +66,6 @@ def take(
     segment to be written. Raises CapacityError if there is no room for it, and ClosedError if the
     store is closed meanwhile, or the follower whose progress it is; nothing is written then.
     """
-    core.check()
     note = None if progress is None else progress.note
     byte_count = entry_bytes(payloads, note)
     while True:

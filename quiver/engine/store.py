@@ -98,7 +98,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         """
         self.check_usable()
         core = self._core
-        limit_ns = self.wait_for_room_ns(timeout)
+        limit_ns = block_ns(core, timeout)
         payloads = ingest.encode(core, bundle, progress)
         try:
             with core.lock:

@@ -45,10 +45,10 @@ def test_a_payload_is_the_stream_that_it_always_was() -> None:
 
 
 def test_without_the_short_way_into_arrow_the_bytes_are_the_same(monkeypatch) -> None:
-    assert ipc._writer is ipc._bare_writer, "pyarrow has another way now: is ours still shorter?"
+    assert ipc._Writer is not ipc._Opened, "pyarrow has another way now: is ours still shorter?"
     batches = {"a": numbers(9), "b": words(5), "c": words(0)}
     short = [bytes(payload.data) for payload in encoder().encode(batches)]
-    monkeypatch.setattr(ipc, "_writer", ipc._new_writer)
+    monkeypatch.setattr(ipc, "_Writer", ipc._Opened)
     assert [bytes(payload.data) for payload in encoder().encode(batches)] == short
 
 

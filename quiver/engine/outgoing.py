@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "Outgoing", "Ticket", "have_written", "settle", "write_waiting"]
 
-_HASTE_BYTES: Final = 1 << 20
-"""So much is worth a write of its own."""
+_HASTE_BYTES: Final = 4 << 20
+"""So much is worth a write of its own: to wake who writes costs as much as an append does."""
 _WAITING_BYTES: Final = 8 << 20
 """With more than that, whoever appends writes as well: the disk is slower than who encodes."""
 _BATCH_BYTES: Final = 1 << 20

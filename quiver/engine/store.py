@@ -141,7 +141,8 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         elif self._scribe is not None:
             self._scribe.look_ahead()
         if wait and wal.durability == "sync":
-            self._make_durable(taken.ticket)
+            # Its entry is in the log by now.
+            self._commit.sync(taken.ticket)
         elif worker is not None and wal.durability != "segment":
             worker.flush_within(wal.flush_interval)
             if taken.entry is not None:

@@ -27,7 +27,7 @@ DEFECTS: Final = (
     Defect(
         "an append does not wait",
         STORE,
-        "            self._make_durable(taken.ticket)\n        elif worker",
+        "            self._commit.sync(taken.ticket)\n        elif worker",
         "            pass\n        elif worker",
         lost="write core_0/wal/quiver.wal ",
     ),

@@ -112,19 +112,20 @@ _Writer: Any = _BARE if hasattr(_BARE, "_open") else _Opened
 class StreamRoom:
     """Memory in which such streams are written, one behind the other. For one thread at a time."""
 
-    __slots__ = ("_sink", "_used", "_view")
+    __slots__ = ("_memory", "_sink", "_used")
 
     def __init__(self, memory: memoryview) -> None:
         """Start at the beginning of it; pyarrow ends the process over memory that is read-only."""
         if memory.readonly:
             raise ValueError("streams are to be written into memory that cannot be written")
-        self._view = memory
-        self._sink = _Sink(pa.py_buffer(memory))
+        self._memory = pa.py_buffer(memory)
+        self._sink = _Sink(self._memory)
         self._used = 0
 
-    def encode_stream(self, batch: pa.RecordBatch) -> memoryview | None:
+    def encode_stream(self, batch: pa.RecordBatch) -> pa.Buffer | None:
         """Write one batch, and give a view of its stream; None if there is no room.
 
+        No memoryview: a segment holds thousands, and Python's collector would walk through them.
         After that, and after an error, it is of no use any more: its sink is in the middle of it.
         """
         sink = self._sink
@@ -139,7 +140,7 @@ class StreamRoom:
         except OSError:
             return None
         start, self._used = self._used, sink.tell()
-        return self._view[start : self._used]
+        return self._memory.slice(start, self._used - start)
 
 
 def encode_file(

@@ -1,14 +1,20 @@
 """A bundle as bytes: what the WAL writes and what the open segment holds until it is a file.
 
 The bytes are ours, never the caller's arrays, so nobody can change a bundle after its append.
-This module knows no Arrow.
+This module knows no Arrow but the name of its buffers.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-__all__ = ["EncodedBundle", "Payload", "StoredBundle"]
+if TYPE_CHECKING:
+    from pyarrow import Buffer
+
+__all__ = ["EncodedBundle", "Octets", "Payload", "StoredBundle"]
+
+Octets: TypeAlias = "bytes | memoryview | Buffer"
+"""Bytes that can be measured, joined, written and viewed; nothing else is common to the three."""
 
 
 class Payload(NamedTuple):
@@ -18,7 +24,7 @@ class Payload(NamedTuple):
     payload_type_id: int
     fingerprint: bytes
     row_count: int
-    data: bytes | memoryview
+    data: Octets
 
 
 class StoredBundle(NamedTuple):

@@ -22,11 +22,14 @@ CapacityError if the disk is full) and name the whole path.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from pyarrow import Buffer
 
 __all__ = ["FILE_MODE", "FOLDER_MODE", "SEALED_MODE", "Bytes", "Disk", "File", "Lock", "Stat"]
 
-Bytes: TypeAlias = bytes | bytearray | memoryview
+Bytes: TypeAlias = "bytes | bytearray | memoryview | Buffer"
 """Anything contiguous that a file can be written from."""
 
 FOLDER_MODE = 0o700

@@ -75,9 +75,9 @@ class Encoder:
         self._arena.give_back(slab)
         return tuple(payloads)
 
-    def _encode_large(self, slot_id: int, batch: pa.RecordBatch) -> memoryview:
+    def _encode_large(self, slot_id: int, batch: pa.RecordBatch) -> pa.Buffer:
         """Encode into memory of its own, and note whether that slot's next one is to go there."""
-        data = memoryview(encode_stream(batch))
+        data = encode_stream(batch)
         if len(data) < _LARGE_BYTES:
             self._large.discard(slot_id)
         else:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quiver.errors import CapacityError, PoisonedError, QuiverError
-from quiver.payload import EncodedBundle
+from quiver.payload import EncodedBundle, Octets
 from quiver.wal import Log, Place, entry_parts
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ class Entry:
         self.bundle = bundle
         self.byte_count = byte_count
         self.ticket = Ticket(bundle.wal_seq)
-        self._parts: Sequence[bytes | memoryview] | None = None
+        self._parts: Sequence[Octets] | None = None
 
-    def parts(self) -> Sequence[bytes | memoryview]:
+    def parts(self) -> Sequence[Octets]:
         """Give what is written; made once, by who took it, or else by who writes it."""
         parts = self._parts
         if parts is None:
@@ -136,9 +136,9 @@ class Outgoing:
         core.metrics.add("quiver.wal.appended_bytes", sum(size for _, size, _ in batch))
         return True
 
-    def _oldest(self, count_max: int) -> list[tuple[int, int, Sequence[bytes | memoryview]]]:
+    def _oldest(self, count_max: int) -> list[tuple[int, int, Sequence[Octets]]]:
         entries = self._entries
-        batch: list[tuple[int, int, Sequence[bytes | memoryview]]] = []
+        batch: list[tuple[int, int, Sequence[Octets]]] = []
         byte_count = part_count = 0
         for place in range(min(len(entries), count_max)):
             entry = entries[place]  # Others append meanwhile: to go through it would fail.

@@ -14,7 +14,7 @@ from quiver.disk import Disk
 from quiver.engine.core import core_folder
 from quiver.errors import DamagedEntry, DamageError, MissingError
 from quiver.ipc import decode_stream
-from quiver.payload import EncodedBundle, StoredBundle
+from quiver.payload import EncodedBundle, Octets, StoredBundle
 from quiver.wal import ACTIVE_NAME
 from quiver.wal.format import LENGTH, decode_stored
 from quiver.wal.names import rotated_name
@@ -63,7 +63,7 @@ class OpenBundle:
         slot = self.slot(slot_id)
         if slot is None:
             return None
-        data: bytes | memoryview | None = slot.data
+        data: Octets | None = slot.data
         if data is None:
             found = {payload.slot_id: payload.data for payload in self._fetch(disk).payloads}
             data = found[slot_id]

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from quiver.errors import DamagedEntry, DamageError, TornEntry, VersionError
-from quiver.payload import EncodedBundle, Payload
+from quiver.payload import EncodedBundle, Octets, Payload
 
 __all__ = [
     "BLOCK",
@@ -163,10 +163,10 @@ def encode_bundle(bundle: EncodedBundle) -> bytes:
     return b"".join(entry_parts(bundle))
 
 
-def entry_parts(bundle: EncodedBundle) -> list[bytes | memoryview]:
+def entry_parts(bundle: EncodedBundle) -> list[Octets]:
     """Give the same as parts, which are to be written one after the other: payloads as they are."""
     bitmap = body_bytes = 0
-    parts: list[bytes | memoryview] = [b"", b""]
+    parts: list[Octets] = [b"", b""]
     entry_type = BUNDLE
     if bundle.note is not None:
         entry_type = NOTED

@@ -66,6 +66,13 @@ def test_nothing_of_the_callers_is_kept() -> None:
     assert len(payloads) == 1
 
 
+def test_no_view_of_bytes_is_walked_through_by_the_collector() -> None:
+    payloads = encoder({"limits": {"rows": 1 << 20}}).encode(
+        {"a": numbers(3), "b": words(2), "c": numbers(300_000)}
+    )
+    assert not any(gc.is_tracked(payload.data) for payload in payloads)
+
+
 def test_bytes_stay_while_somebody_has_them() -> None:
     ours = encoder({"segment": {"target_size": SLAB_BYTES}})
     kept: dict[int, tuple[Payload, ...]] = {}

@@ -104,9 +104,17 @@ class _Opened:
         self.write_batch, self.close = writer.write_batch, writer.close
 
 
-_BARE: Final[Any] = pa.RecordBatchStreamWriter.__base__
-_Writer: Any = _BARE if hasattr(_BARE, "_open") else _Opened
-"""What pyarrow's own class is around, without its questions, as long as there is such a thing."""
+def _shortest() -> Any:  # noqa: ANN401
+    """Give what pyarrow's own class is around, without its questions, if it still opens so."""
+    bare: Any = pa.RecordBatchStreamWriter.__base__
+    try:
+        bare()._open(_Sink(pa.allocate_buffer(_CHUNK_BYTES)), pa.schema([]), _OPTIONS)  # noqa: SLF001
+    except (AttributeError, TypeError):
+        return _Opened
+    return bare
+
+
+_Writer: Any = _shortest()
 
 
 class StreamRoom:

@@ -61,6 +61,7 @@ def take(
 ) -> Taken:
     """Write an encoded bundle, perhaps with progress, and let it join the open segment.
 
+    Whoever calls has looked, with the lock, whether the store is open and knows its disk.
     ``later``: its entry may wait, where all is as usual: without progress, which could not be taken
     back, with room below all caps and in the file. May have to wait, without the lock, for a
     segment to be written. Raises CapacityError if there is no room for it, and ClosedError if the

@@ -2,7 +2,7 @@
 
 ::
 
-    flags u8 | an IPC stream or an IPC file
+    flags u8 | an IPC stream or an IPC file, or four files of one length
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import pyarrow as pa
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry
 from quiver.ipc import decode_stream, encode_stream
+from quiver.ipc_alike import read_alike
 from quiver.ipc_file import ArrowFile
 from quiver.ipc_messages import file_blocks, stream_decoded_bytes
 
 FILE = 1
+ALIKE = 2
+FILES = 4
 LIMITS = LimitsConfig(rows=100_000, columns=200, decoded_bytes=1 << 20)
 CHUNKS_MAX = 100
 
@@ -25,6 +28,9 @@ def one_input(data: bytes) -> None:
         return
     flags, body = data[0], data[1:]
     check_walk(body)
+    if flags & ALIKE:
+        check_alike(body)
+        return
     try:
         if flags & FILE:
             file = ArrowFile(body, limits=LIMITS)
@@ -45,6 +51,18 @@ def check_walk(body: bytes) -> None:
                 assert blocks.decoded_bytes(index) >= 0
     except DamagedEntry:
         return
+
+
+def check_alike(body: bytes) -> None:
+    """What is given of files that are read together is what each gives by itself."""
+    size = len(body) // FILES
+    files = [(number * size, (number + 1) * size) for number in range(FILES)]
+    for found in read_alike(pa.py_buffer(body), files, limits=LIMITS):
+        for place, batch in zip(found.places, found.batches, strict=True):
+            start, end = files[place]
+            alone = ArrowFile(body[start:end], limits=LIMITS).chunk(0)
+            use(batch)
+            assert encode_stream(alone) == encode_stream(batch)
 
 
 def use(batch: pa.RecordBatch) -> None:

@@ -17,6 +17,7 @@ import fuzz_upstream
 import fuzz_wal
 import pyarrow as pa
 
+from quiver.ipc_around import FILE_HEAD, FileAround
 from quiver.segment.directory import Description, encode_directory
 from quiver.segment.format import Footer, encode_tail
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
@@ -93,6 +94,11 @@ def ipc_seeds() -> dict[str, bytes]:
                 opened.write_batch(batch)
             flags = fuzz_ipc.FILE if kind == "file" else 0
             seeds[f"{kind}-{codec}"] = bytes([flags]) + sink.getvalue().to_pybytes()
+    stream = memoryview(seeds["stream-plain"])[1:]
+    around = FileAround.of(stream)
+    assert around is not None
+    file = FILE_HEAD + bytes(stream) + (around.tail(stream) or b"")
+    seeds["alike"] = bytes([fuzz_ipc.ALIKE]) + file * fuzz_ipc.FILES
     return seeds
 
 

@@ -39,6 +39,7 @@ class FileAround:
 
     def __init__(self, stream: memoryview, messages: Sequence[MessagePlace]) -> None:
         """Learn it from one of them, which has these messages."""
+        self.messages = messages
         dictionaries = messages[:-1]
         self._start = messages[0].start
         self._shapes = [(m.metadata_bytes - _PREFIX_BYTES, m.length_place) for m in messages]

@@ -26,7 +26,7 @@ from quiver.ipc import (
 from quiver.ipc_messages import Blocks, file_blocks, file_footer
 from quiver.ipc_values import validate_later, validate_table
 
-__all__ = ["ArrowFile"]
+__all__ = ["ArrowFile", "check_file_schema"]
 
 _DEFAULT_LIMITS: Final = LimitsConfig().for_reading()
 _NO_BLOCKS: Final = Blocks(memoryview(b""), memoryview(b""))
@@ -86,7 +86,7 @@ class ArrowFile:
             self._reader: Any = pa.ipc.open_file(buffer)
             self.schema: pa.Schema = self._reader.schema
             if validate and (known is None or not self.schema.equals(known)):
-                _check_schema(self.schema, limits)
+                check_file_schema(self.schema, limits)
             self.chunk_count: int = self._reader.num_record_batches
         except InputError as error:
             raise DamagedEntry(f"an Arrow file is refused: {error.message}") from error
@@ -210,7 +210,7 @@ class ArrowFile:
         return (self.chunk(index) for index in range(self.chunk_count))
 
 
-def _check_schema(schema: pa.Schema, limits: LimitsConfig) -> None:
+def check_file_schema(schema: pa.Schema, limits: LimitsConfig) -> None:
     """Hold a schema to the limits, unless one that equals it was; raises InputError."""
     own = limits.columns, limits.nesting
     known = tuple(_KNOWN)  # Others may add to it.

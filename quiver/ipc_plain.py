@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["plain_messages"]
+__all__ = ["BLOCK", "plain_messages"]
 
-_BLOCK: Final = np.dtype(
+BLOCK: Final = np.dtype(
     [("offset", "<i8"), ("metadata", "<i4"), ("padding", "<i4"), ("body", "<i8")]
 )
 _Mask = npt.NDArray[np.bool_]
@@ -37,20 +37,22 @@ _CONTINUATION: Final = -1
 _PREFIX_BYTES: Final = 8
 _FILE_START: Final = 8
 _VTABLE_HEAD: Final = 4
-_KIND_BATCH: Final = 3
+_KIND_DICTIONARY, _KIND_BATCH = 2, 3
 _VERSION_5: Final = 4
 # The fields of a message, and of a batch, by their place in Message.fbs.
 _VERSION, _KIND, _HEADER, _BODY_LENGTH, _CUSTOM = range(5)
+_DATA: Final = 1
+"""The batch in a dictionary."""
 _COMPRESSION: Final = 3
 
 
 def plain_messages(data: memoryview, table: memoryview) -> _Mask:
-    """Say of each block of ``table`` whether it is an uncompressed batch in its place.
+    """Say of each block of ``table`` whether it is an uncompressed batch, or words, in its place.
 
     That is: it lies inside ``data`` and behind the one before, its own lengths are those of its
     block, and nothing in its metadata says that it is compressed. Only bytes of metadata are read.
     """
-    blocks = np.frombuffer(table, _BLOCK)
+    blocks = np.frombuffer(table, BLOCK)
     found = np.zeros(len(blocks), bool)
     if not len(blocks):
         return found
@@ -124,11 +126,17 @@ class _Shape:
             return False
         if self._body_place + _LENGTH.itemsize > len(self._data):
             return False
-        if self._read(_U8, kind) != _KIND_BATCH:
+        number = self._read(_U8, kind)
+        if number not in (_KIND_BATCH, _KIND_DICTIONARY):
             return False
         if custom and (not version or self._read(_I16, version) < _VERSION_5):
             return False
         batch = header + self._read(_U32, header)
+        if number == _KIND_DICTIONARY:
+            inner = self._field(batch, _DATA)
+            if not inner:
+                return False
+            batch = inner + self._read(_U32, inner)
         return self._field(batch, _COMPRESSION) == 0
 
     def _field(self, table: int, number: int) -> int:

@@ -17,12 +17,14 @@ from quiver.config import LimitsConfig
 from quiver.disk import Disk
 from quiver.errors import DamageError
 from quiver.segment import SegmentReader
+from quiver.segment.alike import TOGETHER, may_be_alike
 from quiver.segment.tables import SlotRef
 
 __all__ = ["OpenedSegment", "Readers"]
 
 _READERS_MAX: Final = 16
 _WHOLE_BYTES_MAX: Final = 1 << 27
+_KIN_MIN: Final = 8
 
 
 class OpenedSegment:
@@ -35,11 +37,17 @@ class OpenedSegment:
         self._batches: dict[int, list[pa.RecordBatch]] = {}
         self._apart: set[int] = set()
         self._chunk_counts = {entry.stream_id: entry.chunk_count for entry in reader.streams}
+        self._kin: dict[int, list[int]] = {}
+        self._places: dict[int, tuple[int, int]] = {}
         self._lock = threading.Lock()
         whole = reader.compression == "none"
         for entry in reader.streams:
             if not whole or entry.byte_length > _WHOLE_BYTES_MAX:
                 self._apart.add(entry.stream_id)
+            elif may_be_alike(entry):
+                kin = self._kin.setdefault(entry.slot_id, [])
+                self._places[entry.stream_id] = entry.slot_id, len(kin)
+                kin.append(entry.stream_id)
 
     def bundle(self, index: int, slots: Collection[int] | None = None) -> dict[int, pa.RecordBatch]:
         """Give the batches of a bundle by slot id, ascending; with ``slots`` only those of them.
@@ -73,6 +81,9 @@ class OpenedSegment:
     def _part(self, stream_id: int, first: int, count: int) -> Iterator[pa.Table | pa.RecordBatch]:
         """Give chunks ``[first, first + count)`` of a stream, together if it is in hand."""
         if first == 0 and count == self._chunk_count(stream_id):
+            if self._read_kin(stream_id):
+                yield self._batches[stream_id][0]
+                return
             table = self._table(stream_id)
             if table is not None:  # To list its batches would take as long as to read it.
                 yield table
@@ -98,6 +109,8 @@ class OpenedSegment:
 
     def _whole(self, stream_id: int) -> list[pa.RecordBatch] | None:
         """Have all batches of a stream; None if it is to be read chunk by chunk."""
+        if self._read_kin(stream_id):
+            return self._batches[stream_id]
         batches = self._batches.get(stream_id)
         table = self._table(stream_id)
         if batches is not None or table is None:
@@ -109,6 +122,26 @@ class OpenedSegment:
                 del self._tables[stream_id]
                 return None
             return self._batches.setdefault(stream_id, batches)
+
+    def _read_kin(self, stream_id: int) -> bool:
+        """Read a stream of one chunk with some that come next; whether it is in hand then.
+
+        The more of a slot were read, the more are read next: the first bundle is not to wait long.
+        """
+        if stream_id in self._batches:
+            return True
+        slot_id, place = self._places.get(stream_id, (-1, 0))
+        if slot_id < 0:
+            return False
+        kin = self._kin[slot_id]
+        some = kin[place : place + min(max(_KIN_MIN, place), TOGETHER)]
+        for found in self.reader.kin(some):
+            for entry, batch in zip(found.streams, found.batches, strict=True):
+                self._batches.setdefault(entry.stream_id, [batch])
+        for each in some:
+            if each not in self._batches:
+                self._places.pop(each, None)  # It is read by itself, and this not tried again.
+        return stream_id in self._batches
 
     def _chunk_count(self, stream_id: int) -> int:
         return self._chunk_counts[stream_id]

@@ -7,6 +7,7 @@ found sound is kept by the checksum of its file. So a second reading costs what 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,15 +20,19 @@ from quiver.scan.plan import Piece
 from quiver.scan.query import Verify
 from quiver.scan.snapshot import SlotPart, check_same, open_segment
 from quiver.segment import SegmentReader, StreamEntry
+from quiver.segment.alike import FEW, Kin, may_be_alike, read_kin
 from quiver.segment.format import TRAILER_BYTES, decode_trailer
 from quiver.segment.stream_file import StreamFile
 from quiver.segment.tables import located
 
 __all__ = ["Chunks", "Placed", "Sound", "read_piece", "read_placed"]
 
-Key: TypeAlias = tuple[str, int, int, tuple[int, ...] | None]
+Key: TypeAlias = tuple[str, int, int, tuple[int | str, ...] | None]
 Sound: TypeAlias = set[Key]
-"""What was found sound: path and checksum of the file, stream, columns. Threads may add to it."""
+"""What was found sound: path and checksum of the file, stream, columns. Threads may add to it.
+
+Columns are places, or names where streams were read many at a time.
+"""
 
 Chunks: TypeAlias = pa.Table | Sequence[pa.RecordBatch]
 """Some chunks under one schema, in one piece or one by one."""
@@ -115,9 +120,17 @@ def _in_runs(
     found = source.reader().manifest.chunks_of(streams[0].slot_id)
     _, stream_ids, chunks = found
     # A stream that is full is followed by the next, so what is of one lies together mostly.
-    breaks = np.flatnonzero((np.diff(stream_ids) != 0) | (np.diff(chunks) != 1)) + 1
+    kin = np.array([wanted.kin.get(stream_id, -1) for stream_id in stream_ids.tolist()])
+    apart_ids = np.where(kin < 0, stream_ids, -1)
+    follows = (np.diff(chunks) == 1) | (kin[1:] >= 0)
+    breaks = np.flatnonzero((np.diff(kin) != 0) | (np.diff(apart_ids) != 0) | ~follows) + 1
     for part in np.split(np.arange(len(chunks)), breaks) if len(chunks) else ():
         stream_id, first = int(stream_ids[part[0]]), int(chunks[part[0]])
+        if stream_id in wanted.kin:
+            found_here = [wanted.whole[each][0] for each in stream_ids[part].tolist()]
+            all_shown = not apart and all(batch.num_rows for batch in found_here)
+            yield pa.Table.from_batches(found_here) if all_shown else found_here
+            continue
         batches = wanted.whole.get(stream_id)
         if batches is None:
             yield from ((batch,) for _, batch in wanted.each([column[part] for column in found]))
@@ -154,12 +167,22 @@ class _Wanted:
         self._places: dict[int, tuple[int, ...] | None] = {}
         self.tables: dict[int, pa.Table] = {}
         self.whole: dict[int, list[pa.RecordBatch]] = {}
+        self.kin: dict[int, int] = {}
+        """Streams that were read many at a time, and with which others."""
+        whole = [s for s in streams if piece.chunks is None or piece.chunks[s.stream_id].all()]
+        for number, kin in enumerate(source.kin(whole, columns)):
+            for stream, batch in zip(kin.streams, kin.batches, strict=True):
+                self.whole[stream.stream_id] = [batch]
+                self.kin[stream.stream_id] = number
+        whole_ids = {stream.stream_id for stream in whole}
         for stream in streams:
             stream_id, places = stream.stream_id, None
+            if stream_id in self.kin:
+                continue
             if columns is not None:
                 places = _choose(self._reader.stream_schema(stream_id), columns)
             self._places[stream_id] = places
-            if piece.chunks is None or piece.chunks[stream_id].all():
+            if stream_id in whole_ids:
                 table = source.table(stream, columns)
                 batches = _shown(stream, table)
                 if batches is not None:
@@ -231,40 +254,63 @@ class _Source:
             self._remember(stream.stream_id, places)
         return table
 
+    def kin(self, streams: Sequence[StreamEntry], columns: Collection[str] | None) -> Iterator[Kin]:
+        """Read streams many at a time, as far as they are alike; the others are not given."""
+        names = None if columns is None else tuple(sorted(columns))
+        choose = None if columns is None else partial(_choose, columns=columns)
+        likely = [s for s in streams if may_be_alike(s, few_columns=columns is not None)]
+        if len(likely) < FEW:
+            return
+        data = self._bytes(apart=False)
+        for sound in (True, False):
+            some = [s for s in likely if self._is_sound(s.stream_id, names) is sound]
+            for stream in () if sound else some:
+                self._expect(data, stream)
+            options: dict[str, Any] = {"limits": _LIMITS, "choose": choose, "validate": not sound}
+            for kin in read_kin(pa.py_buffer(data), some, **options):
+                for stream in () if sound else kin.streams:
+                    self._remember(stream.stream_id, names)
+                yield kin
+
     def _schema(self, stream: StreamEntry) -> pa.Schema:
         if self._is_sound(stream.stream_id, None):
             return self._open(stream, None).schema
         return self.reader().stream_schema(stream.stream_id)
 
-    def _is_sound(self, stream_id: int, places: tuple[int, ...] | None) -> bool:
+    def _is_sound(self, stream_id: int, places: tuple[int | str, ...] | None) -> bool:
         if self._verify == "off":
             return True
         return self._key(stream_id, places) in self._sound
 
-    def _remember(self, stream_id: int, places: tuple[int, ...] | None) -> None:
+    def _remember(self, stream_id: int, places: tuple[int | str, ...] | None) -> None:
         self._sound.add(self._key(stream_id, places))
 
-    def _key(self, stream_id: int, places: tuple[int, ...] | None) -> Key:
+    def _key(self, stream_id: int, places: tuple[int | str, ...] | None) -> Key:
         return self._place, self._part.checksum, stream_id, places
 
     def _open(
         self, stream: StreamEntry, places: tuple[int, ...] | None, *, validate: bool = False
     ) -> StreamFile:
+        data = self._bytes(apart=places is not None)
+        if validate or (self._reader is not None and places is None):
+            self._expect(data, stream)
+        buffer = pa.py_buffer(data)
+        return StreamFile(buffer, stream, limits=_LIMITS, columns=places, validate=validate)
+
+    def _bytes(self, *, apart: bool) -> memoryview:
+        """Give the mapped file, which is that of the snapshot."""
         if self._data is None:
             self._data = None if self._reader is None else self._reader.mapped
         if self._data is None:
             data = self._map()
-            if places is not None:
+            if apart:
                 read_apart(data)
             end = max(0, len(data) - TRAILER_BYTES)
             with located(self._place):
                 trailer = decode_trailer(data[end:], file_bytes=len(data))
             check_same(self._part, trailer.crc32, self._disk)
             self._data = data
-        if validate or (self._reader is not None and places is None):
-            self._expect(self._data, stream)
-        buffer = pa.py_buffer(self._data)
-        return StreamFile(buffer, stream, limits=_LIMITS, columns=places, validate=validate)
+        return self._data
 
     def _expect(self, data: memoryview, stream: StreamEntry) -> None:
         """Say once of streams that lie side by side that they will be read, mostly all of them."""

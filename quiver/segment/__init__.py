@@ -13,6 +13,7 @@
 ``open_segment``  bundles in memory until they are a file
 ``writer``        bundles to a file, durable in one step
 ``reader``        a file, mapped, checked as far as it is used
+``alike``         streams of one payload each, read many at a time
 ``relabel``       a file under other numbers
 ``glance``        a file's directory alone, not mapped
 ``catalog``       which segments there are

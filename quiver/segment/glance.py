@@ -20,12 +20,14 @@ from quiver.segment.format import Footer, decode_footer, parse_segment_name
 from quiver.segment.stream_file import check_crc32c
 from quiver.segment.tables import StreamEntry
 
-__all__ = ["Glance", "glance"]
+__all__ = ["Glance", "glance", "read_directory"]
 
 _NEAR: Final = 1 << 14
 """What is read of a segment at first: of a small one, that is all its tables."""
 _KEPT: Final = 64
 """So many were decoded last and are not again: each slot is scanned by itself, and often."""
+_KEPT_BYTES_MAX: Final = 1 << 18
+"""A larger one is decoded each time: of thousands of streams, and of 64 files, it takes memory."""
 
 
 class Glance(NamedTuple):
@@ -52,7 +54,7 @@ def glance(disk: Disk, path: str) -> Glance | None:
             if footer.extension is None or named not in (None, footer.extension.segment_seq):
                 return None
             table = tail.read(footer.directory_offset, footer.directory_length)
-            streams, about = _directory(table, footer, end)
+            streams, about = read_directory(table, footer, end=end)
         except (DamageError, VersionError):
             return None
     if any(stream.crc32c is None for stream in streams):
@@ -65,11 +67,20 @@ def _footer(data: bytes, end: int) -> Footer:
     return decode_footer(data, offset=end)
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _directory(
-    data: bytes, footer: Footer, end: int
+def read_directory(
+    data: bytes, footer: Footer, *, end: int
 ) -> tuple[tuple[StreamEntry, ...], Description]:
+    """Check and decode the directory of a segment, as ``decode_directory``; seldom one twice."""
+    if len(data) > _KEPT_BYTES_MAX:
+        return _decoded(data, footer, end)
+    return _directory(data, footer, end)
+
+
+def _decoded(data: bytes, footer: Footer, end: int) -> tuple[tuple[StreamEntry, ...], Description]:
     directory = pa.py_buffer(data)
     if footer.extension is not None:
         check_crc32c("the directory's", directory, footer.extension.directory_crc32c)
     return decode_directory(directory, footer, end=end)
+
+
+_directory: Final = functools.lru_cache(maxsize=_KEPT)(_decoded)

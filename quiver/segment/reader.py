@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, get_args
 
@@ -27,10 +27,12 @@ from quiver.config import Compression, LimitsConfig
 from quiver.disk import Disk, read_along, read_apart
 from quiver.errors import ClosedError, DamagedEntry, DamageError, InputError, VersionError
 from quiver.promote import union_schema
+from quiver.segment.alike import FEW, Choose, Kin, may_be_alike, read_kin
 from quiver.segment.bounds import agrees, column_bounds
 from quiver.segment.catalog import SegmentInfo, check_file, describe
-from quiver.segment.directory import Description, decode_directory
+from quiver.segment.directory import Description
 from quiver.segment.format import TRAILER_BYTES, Footer, decode_footer, decode_trailer
+from quiver.segment.glance import read_directory
 from quiver.segment.index import Index
 from quiver.segment.manifest import Manifest
 from quiver.segment.pages import page_checksums
@@ -92,9 +94,7 @@ class SegmentReader:
             check_file(data, self.trailer)
         directory = buffer.slice(footer.directory_offset, footer.directory_length)
         with located("", base=footer.directory_offset):
-            if extra is not None:
-                check_crc32c("the directory's", directory, extra.directory_crc32c)
-            streams, self._about = decode_directory(directory, footer, end=end)
+            streams, self._about = read_directory(directory.to_pybytes(), footer, end=end)
         if extra is not None and any(stream.crc32c is None for stream in streams):
             check_file(data, self.trailer)
         self.streams: tuple[StreamEntry, ...] = streams
@@ -207,6 +207,22 @@ class SegmentReader:
         entry = self._entry(stream_id)
         with self._lock, located(self._place, base=entry.byte_offset):
             return self._file(entry, columns).table()
+
+    def kin(self, stream_ids: Collection[int], *, choose: Choose | None = None) -> Iterator[Kin]:
+        """Read streams of one chunk each many at a time, as far as they are alike and sound.
+
+        Those that are not come by ``chunk`` or ``table``, which say what is wrong. ``choose`` says
+        which columns are wanted of a schema.
+        """
+        few, buffer = choose is not None, self._open_buffer()
+        entries = map(self._entry, stream_ids)
+        likely = [entry for entry in entries if may_be_alike(entry, few_columns=few)]
+        if len(likely) < FEW:
+            return
+        for entry in likely:
+            if self._map is not None:
+                read_along(self._map, entry.byte_offset, entry.byte_offset + entry.byte_length)
+        yield from read_kin(buffer, likely, limits=self._limits, choose=choose)
 
     def representative_schemas(self) -> dict[int, pa.Schema]:
         """Give for each slot the schema that all of its streams fit, promoted where they differ.

@@ -134,7 +134,10 @@ def test_every_seed_is_taken(target: str, fuzz: Callable[[str], ModuleType]) -> 
 
 @pytest.mark.parametrize(
     ("target", "batches"),
-    [("ipc", dict.fromkeys(corpus("ipc"), 1)), ("segment", {"golden": 3, "foreign": 1})],
+    [
+        ("ipc", dict.fromkeys(corpus("ipc"), 1) | {"alike": 4}),
+        ("segment", {"golden": 3, "foreign": 1}),
+    ],
 )
 def test_seeds_reach_the_last_value_also_with_checksums_repaired(
     target: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -52,15 +53,24 @@ def read_timed(
         owners, streams, chunks = reader.manifest.chunks_of(slot_id)
         stop = reader.bundle_count if span.stop is None else span.stop
         inside = (owners >= span.first) & (owners < stop)
+        wanted = np.unique(streams[inside]).tolist()
+        choose = None if columns is None else partial(_places, columns=columns)
+        ready = {
+            entry.stream_id: batch
+            for kin in reader.kin(wanted, choose=choose)
+            for entry, batch in zip(kin.streams, kin.batches, strict=True)
+        }
         opened = {
             stream: _Stream(reader, stream, columns, wanted=float(inside[streams == stream].mean()))
-            for stream in np.unique(streams[inside]).tolist()
+            for stream in wanted
+            if stream not in ready
         }
         places = (owners[inside].tolist(), streams[inside].tolist(), chunks[inside].tolist())
         times = reader.manifest.ingestion_ns()
         for owner, stream, chunk in zip(*places, strict=True):
             time = None if times is None else int(times[owner])
-            yield owner, time, opened[stream].chunk(chunk)
+            batch = ready[stream] if stream in ready else opened[stream].chunk(chunk)
+            yield owner, time, batch
 
 
 class _Stream:

@@ -153,6 +153,30 @@ class ArrowFile:
         self._sound[None] = compressed
         return table
 
+    def batches(self) -> list[pa.RecordBatch]:
+        """Read all batches at once, as they are; checked as by ``table``, and sooner than it."""
+        sound = self._sound.get(None)
+        compressed = self._check_messages() if sound is None else sound
+        reader = self._reader
+        try:
+            if self._columns is not None and compressed:
+                reader = self._decoding_reader()
+            batches = [reader.get_batch(index) for index in range(self.chunk_count)]
+            if self._columns is not None and not compressed:
+                batches = [batch.select(self._columns) for batch in batches]
+            if sound is None and batches:
+                for batch in batches if self._check else ():
+                    self._check_buffers(batch.columns)
+                if self._validate:
+                    validate_table(pa.Table.from_batches(batches))
+                    self._words_known = True
+        except MemoryError as error:
+            raise out_of_memory() from error
+        except ARROW_FAULTS as error:
+            raise DamagedEntry(f"the chunks cannot be read: {error}") from error
+        self._sound[None] = compressed
+        return batches
+
     def _check_messages(self) -> bool:
         """Check the metadata of all chunks; says whether one of them is compressed."""
         compressed = False

@@ -76,15 +76,13 @@ def read_piece(
         if len(streams) == 1:
             mask = None if piece.chunks is None else piece.chunks[streams[0].stream_id]
             if mask is None or mask.all():
-                table = source.table(streams[0], columns)
-                found = _shown(streams[0], table) if apart else table
-                if found is not None and table.num_columns:
+                found = source.whole(streams[0], columns, apart=apart)
+                if found is not None:
                     yield found
                     return
             elif int(mask.sum()) * _FEW >= len(mask):
-                table = source.table(streams[0], columns)
-                batches = _shown(streams[0], table)
-                if batches is not None and table.num_columns:
+                batches = source.batches(streams[0], columns)
+                if batches is not None:
                     yield [batches[chunk] for chunk in np.flatnonzero(mask).tolist()]
                     return
         yield from _in_runs(source, piece, streams, columns=columns, apart=apart)
@@ -116,7 +114,7 @@ def _in_runs(
     apart: bool,
 ) -> Iterator[Chunks]:
     """Read several streams, or few chunks of one, in order of their bundles."""
-    wanted = _Wanted(source, piece, streams, columns=columns)
+    wanted = _Wanted(source, piece, streams, columns=columns, apart=apart)
     found = source.reader().manifest.chunks_of(streams[0].slot_id)
     _, stream_ids, chunks = found
     # A stream that is full is followed by the next, so what is of one lies together mostly.
@@ -134,7 +132,7 @@ def _in_runs(
         batches = wanted.whole.get(stream_id)
         if batches is None:
             yield from ((batch,) for _, batch in wanted.each([column[part] for column in found]))
-        elif len(part) == len(batches) and not apart:
+        elif len(part) == len(batches) and stream_id in wanted.tables:
             yield wanted.tables[stream_id]
         else:
             yield batches[first : first + len(part)]
@@ -161,6 +159,7 @@ class _Wanted:
         streams: Sequence[StreamEntry],
         *,
         columns: Collection[str] | None,
+        apart: bool = True,
     ) -> None:
         self._reader = source.reader()
         self._piece = piece
@@ -169,12 +168,12 @@ class _Wanted:
         self.whole: dict[int, list[pa.RecordBatch]] = {}
         self.kin: dict[int, int] = {}
         """Streams that were read many at a time, and with which others."""
-        whole = [s for s in streams if piece.chunks is None or piece.chunks[s.stream_id].all()]
-        for number, kin in enumerate(source.kin(whole, columns)):
+        all_of = [s for s in streams if piece.chunks is None or piece.chunks[s.stream_id].all()]
+        for number, kin in enumerate(source.kin(all_of, columns)):
             for stream, batch in zip(kin.streams, kin.batches, strict=True):
                 self.whole[stream.stream_id] = [batch]
                 self.kin[stream.stream_id] = number
-        whole_ids = {stream.stream_id for stream in whole}
+        all_ids = {stream.stream_id for stream in all_of}
         for stream in streams:
             stream_id, places = stream.stream_id, None
             if stream_id in self.kin:
@@ -182,11 +181,12 @@ class _Wanted:
             if columns is not None:
                 places = _choose(self._reader.stream_schema(stream_id), columns)
             self._places[stream_id] = places
-            if stream_id in whole_ids:
-                table = source.table(stream, columns)
-                batches = _shown(stream, table)
-                if batches is not None:
-                    self.tables[stream_id], self.whole[stream_id] = table, batches
+            if stream_id in all_ids:
+                whole = source.whole(stream, columns, apart=apart)
+                if isinstance(whole, pa.Table):
+                    self.tables[stream_id], whole = whole, _shown(stream, whole)
+                if whole is not None:
+                    self.whole[stream_id] = whole
 
     def each(self, found: Sequence[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Give what is wanted of these chunks (bundle index, stream, chunk), with the index."""
@@ -238,8 +238,25 @@ class _Source:
                 self._remember(-1, None)
         return self._reader
 
-    def table(self, stream: StreamEntry, columns: Collection[str] | None) -> pa.Table:
-        """Read a whole stream."""
+    def whole(
+        self, stream: StreamEntry, columns: Collection[str] | None, *, apart: bool
+    ) -> pa.Table | list[pa.RecordBatch] | None:
+        """Read a whole stream; None if its chunks are to be read one by one."""
+        if apart:
+            return self.batches(stream, columns)
+        table = self._read(stream, columns, as_table=True)
+        return table if table is not None and table.num_columns else None
+
+    def batches(
+        self, stream: StreamEntry, columns: Collection[str] | None
+    ) -> list[pa.RecordBatch] | None:
+        """Read all chunks of a stream; None if they are to be read one by one."""
+        found = self._read(stream, columns, as_table=False)
+        if found is None:
+            found = _shown(stream, self._read(stream, columns, as_table=True))
+        return found if found and found[0].num_columns else None
+
+    def _read(self, stream: StreamEntry, columns: Collection[str] | None, *, as_table: bool) -> Any:  # noqa: ANN401
         places = None
         if columns is not None:
             places = _choose(self._schema(stream), columns)
@@ -247,12 +264,15 @@ class _Source:
         # What was planned by was checked: all of a stream needs no more than its own checksum.
         if sound or (places is None and stream.crc32c is not None and self._verify == "lazy"):
             with located(self._place, base=stream.byte_offset):
-                table = self._open(stream, places, validate=not sound).table()
+                file = self._open(stream, places, validate=not sound)
+                found = file.table() if as_table else file.batches()
+        elif as_table:
+            found = self.reader().table(stream.stream_id, columns=places)
         else:
-            table = self.reader().table(stream.stream_id, columns=places)
-        if not sound:
+            found = self.reader().batches(stream.stream_id, columns=places)
+        if not sound and found is not None:
             self._remember(stream.stream_id, places)
-        return table
+        return found
 
     def kin(self, streams: Sequence[StreamEntry], columns: Collection[str] | None) -> Iterator[Kin]:
         """Read streams many at a time, as far as they are alike; the others are not given."""

@@ -26,8 +26,10 @@ _NEAR: Final = 1 << 14
 """What is read of a segment at first: of a small one, that is all its tables."""
 _KEPT: Final = 64
 """So many were decoded last and are not again: each slot is scanned by itself, and often."""
-_KEPT_BYTES_MAX: Final = 1 << 18
-"""A larger one is decoded each time: of thousands of streams, and of 64 files, it takes memory."""
+_SMALL_BYTES: Final = 1 << 14
+_KEPT_LARGE: Final = 8
+"""Of larger ones, which have many streams, fewer are kept, and none that is very large."""
+_LARGE_BYTES: Final = 1 << 18
 
 
 class Glance(NamedTuple):
@@ -71,9 +73,9 @@ def read_directory(
     data: bytes, footer: Footer, *, end: int
 ) -> tuple[tuple[StreamEntry, ...], Description]:
     """Check and decode the directory of a segment, as ``decode_directory``; seldom one twice."""
-    if len(data) > _KEPT_BYTES_MAX:
+    if len(data) > _LARGE_BYTES:
         return _decoded(data, footer, end)
-    return _directory(data, footer, end)
+    return (_small if len(data) <= _SMALL_BYTES else _large)(data, footer, end)
 
 
 def _decoded(data: bytes, footer: Footer, end: int) -> tuple[tuple[StreamEntry, ...], Description]:
@@ -83,4 +85,5 @@ def _decoded(data: bytes, footer: Footer, end: int) -> tuple[tuple[StreamEntry, 
     return decode_directory(directory, footer, end=end)
 
 
-_directory: Final = functools.lru_cache(maxsize=_KEPT)(_decoded)
+_small: Final = functools.lru_cache(maxsize=_KEPT)(_decoded)
+_large: Final = functools.lru_cache(maxsize=_KEPT_LARGE)(_decoded)

@@ -30,7 +30,7 @@ from quiver.segment.tables import (
 )
 from quiver.slots import SLOTS_MAX
 
-__all__ = ["BundleColumns", "Manifest", "References", "encode_manifest"]
+__all__ = ["BundleColumns", "Manifest", "Manifests", "References", "encode_manifest"]
 
 _REF: Final = (("slot_id", pa.uint16()), ("stream_id", pa.uint32()), ("chunk_index", pa.uint32()))
 _REFS: Final = pa.list_(
@@ -49,6 +49,9 @@ _SCHEMA: Final = pa.schema(
 )
 _COUNTS: Final = ("wal_seq", "byte_count", "item_count")
 _TIMES: Final = ("ingestion_ts", "event_ts_min", "event_ts_max")
+
+_KEPT: Final = 8
+_KEPT_BYTES_MAX: Final = 1 << 18
 
 Integers = npt.NDArray[np.int64]
 
@@ -94,6 +97,32 @@ def encode_manifest(references: References, columns: BundleColumns) -> pa.Buffer
         ),
     ]
     return encode_file(_SCHEMA, [pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)])
+
+
+class Manifests:
+    """Manifests of small segments that were read last: each slot is scanned by itself, and often.
+
+    They are known by their bytes and by the streams that they were checked against, which are the
+    same ones as long as their directory is (``glance``). Safe for several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, int], tuple[Sequence[StreamEntry], Manifest]] = {}
+
+    def read(self, data: pa.Buffer, bundle_count: int, streams: Sequence[StreamEntry]) -> Manifest:
+        """Read one as ``Manifest`` does, or give the one that was."""
+        if data.size > _KEPT_BYTES_MAX:
+            return Manifest(data, bundle_count, streams)
+        copied = data.to_pybytes()
+        key = copied, id(streams)  # Whose streams are kept with it: no others have their id.
+        known = self._known.get(key)
+        if known is not None and len(known[1]) == bundle_count:
+            return known[1]
+        manifest = Manifest(pa.py_buffer(copied), bundle_count, streams)
+        while len(self._known) >= _KEPT:
+            self._known.pop(next(iter(list(self._known))), None)
+        self._known[key] = streams, manifest
+        return manifest
 
 
 class Manifest:

@@ -34,7 +34,7 @@ from quiver.segment.directory import Description
 from quiver.segment.format import TRAILER_BYTES, Footer, decode_footer, decode_trailer
 from quiver.segment.glance import read_directory
 from quiver.segment.index import Index
-from quiver.segment.manifest import Manifest
+from quiver.segment.manifest import Manifest, Manifests
 from quiver.segment.pages import page_checksums
 from quiver.segment.stream_file import StreamFile, check_crc32c
 from quiver.segment.tables import BundleEntry, StreamEntry, located
@@ -43,6 +43,7 @@ from quiver.slots import SlotTable
 __all__ = ["SegmentReader"]
 
 _DEFAULT_LIMITS: Final = LimitsConfig().for_reading()
+_MANIFESTS: Final = Manifests()
 
 
 class SegmentReader:
@@ -132,7 +133,7 @@ class SegmentReader:
                 if footer.extension is not None:
                     expected = footer.extension.manifest_crc32c
                     check_crc32c("the manifest's", data, expected)
-                self._manifest = Manifest(data, footer.bundle_count, self.streams)
+                self._manifest = _MANIFESTS.read(data, footer.bundle_count, self.streams)
         return self._manifest
 
     @property
@@ -207,6 +208,17 @@ class SegmentReader:
         entry = self._entry(stream_id)
         with self._lock, located(self._place, base=entry.byte_offset):
             return self._file(entry, columns).table()
+
+    def batches(
+        self, stream_id: int, *, columns: Sequence[int] | None = None
+    ) -> list[pa.RecordBatch] | None:
+        """Read all chunks of a stream at once, one by one; sooner than as a table.
+
+        None where a table has to be made of them first.
+        """
+        entry = self._entry(stream_id)
+        with self._lock, located(self._place, base=entry.byte_offset):
+            return self._file(entry, columns).batches()
 
     def kin(self, stream_ids: Collection[int], *, choose: Choose | None = None) -> Iterator[Kin]:
         """Read streams of one chunk each many at a time, as far as they are alike and sound.

@@ -75,6 +75,10 @@ class StreamFile:
         table = self._file.table()
         return table if self._declared is None else restore_table(table, self._declared)
 
+    def batches(self) -> list[pa.RecordBatch] | None:
+        """Read all chunks at once, one by one; None if each has to be made as it was appended."""
+        return self._file.batches() if self._declared is None else None
+
     def stored_table(self) -> pa.Table:
         """Read all chunks under the schema that they are stored with."""
         return self._file.table()

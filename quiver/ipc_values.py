@@ -102,8 +102,17 @@ def _is_sound(column: Any) -> bool:  # noqa: ANN401
     words = column.chunk(0).dictionary
     if len(column) + _WORD_BY_ROW * len(words) * chunks < _FEW * chunks:
         return False
-    words.validate(full=True)
+    if not _are_ascii(words):
+        words.validate(full=True)
     return _are_within(_indices(column), len(words))
+
+
+def _are_ascii(words: Any) -> bool:  # noqa: ANN401
+    """Whether these are many texts without nulls, all ASCII."""
+    if not kinds.is_string(words.type) or len(words) < _LONG:
+        return False
+    words.validate()
+    return _is_ascii_chunk(words)
 
 
 def _indices(column: Any) -> Any:  # noqa: ANN401

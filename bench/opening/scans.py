@@ -84,7 +84,7 @@ def make_log(folder: Path, shape: Shape, byte_count: int) -> int:
     count = max(byte_count // shape.entry_bytes, 1)
     place = folder / "wal"
     place.mkdir(parents=True)
-    with (place / ACTIVE_NAME).open("wb") as file:
+    with (place / ACTIVE_NAME).open("wb", buffering=1 << 20) as file:
         file.write(encode_header(_DIGEST))
         for number in range(count):
             file.write(encode_bundle(EncodedBundle(number, 1_700_000_000_000_000_000, payloads)))

@@ -16,6 +16,7 @@ import pyarrow as pa
 from quiver.config import Compression, LimitsConfig
 from quiver.errors import CapacityError, DamagedEntry, InputError
 from quiver.ipc_messages import stream_decoded_bytes
+from quiver.ipc_shapes import Shapes
 
 __all__ = [
     "ARROW_FAULTS",
@@ -69,6 +70,8 @@ _KNOWN_SCHEMAS: set[tuple[bytes, int, int]] = set()
 """First messages of streams whose schemas passed, and the limits that they passed under."""
 _KNOWN_MAX = 64
 _KNOWN_BYTES_MAX = 1 << 14
+_SHAPES: Final = Shapes()
+"""How streams were laid out that came before."""
 
 _FILE_BYTES = 1 << 16
 _CHUNK_BYTES = 1024
@@ -235,17 +238,23 @@ def decode_stream(
     ``rows`` is what the frame around it promised. Raises DamagedEntry for anything else.
     """
     buffer = as_buffer(data)
-    check_decoded(stream_decoded_bytes(memoryview(buffer)), limits)
+    view, schema = memoryview(buffer), schema_message(buffer)
+    is_plain = _SHAPES.is_plain(view, schema)
+    if not is_plain:
+        check_decoded(stream_decoded_bytes(view), limits)
     try:
         with pa.ipc.open_stream(buffer) as reader:
-            key = schema_message(buffer), limits.columns, limits.nesting
+            key = schema, limits.columns, limits.nesting
             if key not in _KNOWN_SCHEMAS:
                 check_schema(reader.schema, limits)
                 _remember(key)
             batch = reader.read_next_batch()
             check_batch(batch, rows, limits)
-            if next(iter(reader), None) is not None:
-                raise DamagedEntry("an Arrow stream holds more than one batch")
+            if not is_plain:
+                if next(iter(reader), None) is not None:
+                    raise DamagedEntry("an Arrow stream holds more than one batch")
+                if len(schema) <= _KNOWN_BYTES_MAX:
+                    _SHAPES.learn(view, schema)
     except StopIteration as error:
         raise DamagedEntry("an Arrow stream holds no batch") from error
     except InputError as error:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BLOCK", "plain_messages"]
+__all__ = ["BLOCK", "deciding_bytes", "plain_messages"]
 
 BLOCK: Final = np.dtype(
     [("offset", "<i8"), ("metadata", "<i4"), ("padding", "<i4"), ("body", "<i8")]
@@ -76,6 +76,16 @@ def plain_messages(data: memoryview, table: memoryview) -> _Mask:
     return found
 
 
+def deciding_bytes(message: memoryview) -> list[int] | None:
+    """Give the places of all bytes that say how a message is to be followed, but its body's length.
+
+    None unless it is an uncompressed batch, or words. Others that have the same bytes there, and
+    are as long, are too; how long their bodies are is in the same place.
+    """
+    shape = _Shape(message)
+    return shape.places if shape.is_plain else None
+
+
 def _in_place(lengths: tuple[_Numbers, _Numbers, _Numbers], size: int) -> _Mask:
     """Say which blocks lie inside of so many bytes, and behind the one before."""
     together = np.stack(lengths)
@@ -91,13 +101,13 @@ class _Shape:
 
     def __init__(self, message: memoryview) -> None:
         self._data = message
-        self._places: list[int] = []
+        self.places: list[int] = []
         self._body_place = 0
         try:
             self.is_plain = self._follow()
         except struct.error:
             self.is_plain = False
-        self._read_bytes = np.array(self._places, np.int64)
+        self._read_bytes = np.array(self.places, np.int64)
 
     def fits(self, whole: Any, offsets: _Numbers, among: _Mask) -> _Mask:  # noqa: ANN401
         """Say which messages have the same bytes, of those that are as long as this one."""
@@ -153,5 +163,5 @@ class _Shape:
         if place < low:
             raise struct.error("a place lies before its message")
         value: int = number.unpack_from(self._data, place)[0]
-        self._places += range(place, place + number.size)
+        self.places += range(place, place + number.size)
         return value

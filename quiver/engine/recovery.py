@@ -346,16 +346,16 @@ def _replay(core: Core, watch: Watch | None) -> None:
     )
     core.where_in_log = replay.where
     told = 0
-    now = core.clock.monotonic_ns()  # The age of what comes back begins with its recovery.
     for found in replay if strict else replay.swept():
         if isinstance(found, StoredRun):
-            join_run(core, found, now)
+            join_run(core, found)
         else:
             bundle, end = found
             if strict:
                 check_readable(core, bundle, limits)
-            make_room(core, now)
-            core.open_segment.add(bundle, now, stored=replay.stored)
+            make_room(core)
+            # The age of what comes back begins with its recovery.
+            core.open_segment.add(bundle, core.clock.monotonic_ns(), stored=replay.stored)
             if bundle.note is not None:
                 take_recovered(core, core.progress.take, bundle.wal_seq, note=bundle.note)
             core.open_end = end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
@@ -151,12 +151,22 @@ def _by_values(
     """Leave out the streams, and then the chunks, of which no row can pass the filter."""
     if reader.index is None:
         return masks
-    streams = [s for s in reader.streams if s.stream_id in masks]
+    bounded = reader.index.bounded()
+    streams = [s for s in reader.streams if s.stream_id in masks and _tells(s, bounded)]
     try:
         known = [_Known(reader, stream, wanted.names) for stream in streams]
-        return _left_over(streams, known, masks, wanted=wanted, schema=schema)
+        return masks | _left_over(streams, known, masks, wanted=wanted, schema=schema)
     except (ValueError, IndexError, pa.ArrowException):
         return masks  # Bounds that are no values of their types: all is read, ``verify`` tells.
+
+
+def _tells(stream: StreamEntry, bounded: Container[int]) -> bool:
+    """Whether anything is known of a stream by which it may be left out; of kept ones it is not."""
+    return (
+        stream.stream_id in bounded
+        or any(stream.omitted_columns or b"")
+        or any(count is not None for count in stream.null_counts or ())
+    )
 
 
 def _left_over(

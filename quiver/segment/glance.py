@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import posixpath
 from contextlib import closing
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -26,10 +26,11 @@ _NEAR: Final = 1 << 14
 """What is read of a segment at first: of a small one, that is all its tables."""
 _KEPT: Final = 64
 """So many were decoded last and are not again: each slot is scanned by itself, and often."""
-_SMALL_BYTES: Final = 1 << 14
-_KEPT_LARGE: Final = 8
-"""Of larger ones, which have many streams, fewer are kept, and none that is very large."""
-_LARGE_BYTES: Final = 1 << 18
+_KEPT_BYTES: Final = 4 << 20
+"""They have no more bytes together, and take a few times as much: of many streams, fewer stay."""
+
+
+_Decoded: TypeAlias = tuple[tuple[StreamEntry, ...], Description]
 
 
 class Glance(NamedTuple):
@@ -69,21 +70,45 @@ def _footer(data: bytes, end: int) -> Footer:
     return decode_footer(data, offset=end)
 
 
-def read_directory(
-    data: bytes, footer: Footer, *, end: int
-) -> tuple[tuple[StreamEntry, ...], Description]:
+def read_directory(data: bytes, footer: Footer, *, end: int) -> _Decoded:
     """Check and decode the directory of a segment, as ``decode_directory``; seldom one twice."""
-    if len(data) > _LARGE_BYTES:
-        return _decoded(data, footer, end)
-    return (_small if len(data) <= _SMALL_BYTES else _large)(data, footer, end)
+    return _DIRECTORIES.read(data, footer, end)
 
 
-def _decoded(data: bytes, footer: Footer, end: int) -> tuple[tuple[StreamEntry, ...], Description]:
+def _decoded(data: bytes, footer: Footer, end: int) -> _Decoded:
     directory = pa.py_buffer(data)
     if footer.extension is not None:
         check_crc32c("the directory's", directory, footer.extension.directory_crc32c)
     return decode_directory(directory, footer, end=end)
 
 
-_small: Final = functools.lru_cache(maxsize=_KEPT)(_decoded)
-_large: Final = functools.lru_cache(maxsize=_KEPT_LARGE)(_decoded)
+class _Directories:
+    """Those that were decoded last, by all that they are decoded from.
+
+    Safe for several threads, and without a lock: a process may be forked while one looks.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes, Footer, int], _Decoded] = {}
+
+    def read(self, data: bytes, footer: Footer, end: int) -> _Decoded:
+        key = data, footer, end
+        found = self._known.pop(key, None)
+        is_new = found is None
+        found = found or _decoded(data, footer, end)
+        if len(data) <= _KEPT_BYTES:
+            self._known[key] = found  # Last, as the one that was used last.
+            if is_new:
+                self._let_go()
+        return found
+
+    def _let_go(self) -> None:
+        keys = list(self._known)
+        byte_count = sum(len(data) for data, *_ in keys)
+        while len(keys) > _KEPT or byte_count > _KEPT_BYTES:
+            oldest = keys.pop(0)
+            self._known.pop(oldest, None)
+            byte_count -= len(oldest[0])
+
+
+_DIRECTORIES: Final = _Directories()

@@ -111,6 +111,14 @@ class Index:
             )
         return found
 
+    def bounded(self) -> set[int]:
+        """Give the ids of the streams that have a bound of any column."""
+        has = np.zeros(len(self._rows), bool)
+        for column in self._bounds:
+            owners = np.repeat(np.arange(len(has)), np.diff(column.offsets))
+            has[owners[column.flatten().is_valid().to_numpy(zero_copy_only=False)]] = True
+        return {stream_id for stream_id, row in self._rows.items() if has[row]}
+
     def columns(self, stream_id: int, count: int) -> list[ColumnBounds]:
         """Give the bounds of a stream's ``count`` columns; DamagedEntry if it has others."""
         row = self._rows[stream_id]

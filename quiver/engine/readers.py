@@ -126,12 +126,13 @@ class OpenedSegment:
     def _read_kin(self, stream_id: int) -> bool:
         """Read a stream of one chunk with some that come next; whether it is in hand then.
 
-        The more of a slot were read, the more are read next: the first bundle is not to wait long.
+        The more of a slot are behind, the more are read, and the first by itself: who opens a store
+        waits for that.
         """
         if stream_id in self._batches:
             return True
-        slot_id, place = self._places.get(stream_id, (-1, 0))
-        if slot_id < 0:
+        slot_id, place = self._places.get(stream_id, (0, 0))
+        if place == 0:
             return False
         kin = self._kin[slot_id]
         some = kin[place : place + min(max(_KIN_MIN, place), TOGETHER)]

@@ -278,7 +278,8 @@ class _Source:
         """Read streams many at a time, as far as they are alike; the others are not given."""
         names = None if columns is None else tuple(sorted(columns))
         choose = None if columns is None else partial(_choose, columns=columns)
-        likely = [s for s in streams if may_be_alike(s, few_columns=columns is not None)]
+        index = None if columns is None else self.reader().index
+        likely = [stream for stream in streams if may_be_alike(stream, index)]
         if len(likely) < FEW:
             return
         data = self._bytes(apart=False)

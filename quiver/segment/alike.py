@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from quiver.config import LimitsConfig
 from quiver.ipc_alike import FEW, Choose, read_alike
-from quiver.segment.kept import PAGED_BYTES_MIN
+from quiver.segment.index import Index
 from quiver.segment.tables import StreamEntry
 
 __all__ = ["FEW", "TOGETHER", "Choose", "Kin", "may_be_alike", "read_kin"]
@@ -31,16 +31,16 @@ class Kin(NamedTuple):
     columns: tuple[int, ...] | None
 
 
-def may_be_alike(stream: StreamEntry, *, few_columns: bool = False) -> bool:
-    """Whether a stream may be read with others.
+def may_be_alike(stream: StreamEntry, index: Index | None = None) -> bool:
+    """Whether a stream may be read with others, and so checked as a whole.
 
-    One of which only a few pages are checked where ``few_columns`` are read may not.
+    With the ``index`` not one whose pages have checksums: of that a few columns are read alone.
     """
     return (
         stream.chunk_count == 1
         and stream.crc32c is not None
         and stream.declared_schema is None
-        and not (few_columns and stream.byte_length >= PAGED_BYTES_MIN)
+        and (index is None or not index.page_checksums(stream.stream_id))
     )
 
 

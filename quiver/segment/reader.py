@@ -226,9 +226,9 @@ class SegmentReader:
         Those that are not come by ``chunk`` or ``table``, which say what is wrong. ``choose`` says
         which columns are wanted of a schema.
         """
-        few, buffer = choose is not None, self._open_buffer()
+        buffer, index = self._open_buffer(), None if choose is None else self.index
         entries = map(self._entry, stream_ids)
-        likely = [entry for entry in entries if may_be_alike(entry, few_columns=few)]
+        likely = [entry for entry in entries if may_be_alike(entry, index)]
         if len(likely) < FEW:
             return
         for entry in likely:

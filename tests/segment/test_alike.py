@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import quiver
 from quiver.config import LimitsConfig
 from quiver.engine.readers import OpenedSegment
 from quiver.errors import DamageError
@@ -179,3 +181,35 @@ def test_subscribers_get_each_whatever_is_asked_for_first(shelf, many):
         again = OpenedSegment(reader)
         tables = list(again.tables(2, 80, 0))
         assert [table.num_rows for table in tables] == [400 + n for n in range(2, 82)]
+
+
+def test_of_streams_whose_pages_have_checksums_a_few_columns_are_read_alone(shelf):
+    bundles = [{0: pa.record_batch({"a": range(40), f"b{n}": range(40)})} for n in range(4)]
+    info = written(shelf, bundles, keep=False)
+    with shelf.read(info) as reader:
+        ids = [stream.stream_id for stream in reader.streams]
+        assert len(ids) == 4
+        assert list(reader.kin(ids, choose=lambda _: (0,))) == []
+        for index, bundle in enumerate(bundles):
+            found = reader.chunk(ids[index], 0, columns=[0])
+            assert found.equals(bundle[0].select([0]))
+
+
+def test_streams_of_two_schemas_are_scanned_in_order_of_their_bundles(tmp_path):
+    config = {"segment": {"dictionaries": "keep"}}
+    given_rows = []
+    with quiver.open(tmp_path, slots=["a"], config=config, worker=False) as store:
+        for number in range(20):
+            batch = words(number, 500)
+            batch = batch.drop_columns(["level"]) if number % 5 == 4 else batch
+            store.append({"a": batch})
+            given_rows += batch.column("word").to_pylist()
+        store.finalize()
+    for options in ({}, {"verify": "off"}, {"columns": ["word"]}):
+        scan = quiver.scan(tmp_path, slot="a", **options)
+        for _ in range(2):
+            assert scan.to_table().column("word").to_pylist() == given_rows
+            found = list(scan.to_reader())
+            assert [batch.num_rows for batch in found] == [500] * 20
+            assert [w for batch in found for w in batch.column("word").to_pylist()] == given_rows
+    assert quiver.scan(tmp_path, slot="a", where=pc.field("level").is_null()).count_rows() > 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quiver import ipc
 from quiver.errors import DamagedEntry
 from quiver.ipc import decode_stream, encode_stream, schema_message
-from quiver.ipc_messages import stream_decoded_bytes
+from quiver.ipc_messages import stream_decoded_bytes, stream_messages
 from quiver.ipc_shapes import Shapes
 from quiver.testing.same import difference
 from quiver.testing.strategies import batches, schemas
@@ -91,6 +91,15 @@ def test_of_streams_that_are_anything_else_nothing_is_said():
         assert not is_plain(shapes, other)
         shapes.learn(memoryview(other), schema_message(other))
         assert not is_plain(shapes, other)
+
+
+def test_a_length_that_leads_back_to_the_end_is_none():
+    shapes, data = learned(), bytearray(stream_of(2))
+    last = stream_messages(memoryview(data))[-1]
+    body = -8 - (last.start + last.metadata_bytes)
+    place = last.start + last.length_place
+    data[place : place + 8] = body.to_bytes(8, "little", signed=True)
+    assert not is_plain(shapes, bytes(data))
 
 
 @pytest.mark.parametrize("bits", [0x01, 0x80, 0xFF])

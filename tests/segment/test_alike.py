@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -11,13 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quiver
+from quiver import ipc_alike
 from quiver.config import LimitsConfig
 from quiver.engine.readers import OpenedSegment
 from quiver.errors import DamageError
 from quiver.ipc import encode_file, encode_stream
 from quiver.ipc_alike import read_alike
 from quiver.ipc_around import FILE_HEAD, FileAround
+from quiver.ipc_build import FIRST_BLOCK
 from quiver.ipc_file import ArrowFile
+from quiver.ipc_messages import file_blocks, file_footer
+from quiver.ipc_plain import deciding_bytes
 from quiver.segment import SegmentReader
 from quiver.segment.alike import TOGETHER
 from quiver.testing.same import difference
@@ -104,6 +109,46 @@ def test_no_bytes_anywhere_do_harm_or_are_believed_here_alone(data):
         number = data.draw(st.sampled_from([0, 1, 8, 0xFFFF, 1 << 31, (1 << 63) - 1, 1 << 63]))
         damaged[at : at + 8] = number.to_bytes(8, "little")
     check_against_each(bytes(damaged), places)
+
+
+def fitting(data):
+    """Which of the files are laid out as the first."""
+    starts, ends = np.array(whole()[1]).T
+    view = memoryview(data)
+    return ipc_alike._layout(view[: ends[0]]).fit(view, starts, ends, validate=True).tolist()
+
+
+def test_each_byte_that_decides_is_compared_and_each_length_followed():
+    data, places = whole()
+    start, end = places[1]
+    stream = memoryview(data)[start + len(FILE_HEAD) : end]
+    messages = FileAround.of(stream[: len(encode_stream(words(1, 21)))]).messages
+    footer, _ = file_footer(memoryview(data)[start:end])
+    assert fitting(data) == [True] * FILES
+    last = messages[-1]
+    at = start + len(FILE_HEAD) + last.start
+    block = start + footer + FIRST_BLOCK + 24 * (len(messages) - 1) + 8 + 16
+    plain, seen, refused = [0] * len(messages), 0, 0
+    for message in messages:
+        begin = start + len(FILE_HEAD) + message.start
+        for place in deciding_bytes(memoryview(data)[begin : begin + message.metadata_bytes]):
+            changed = bytearray(data)
+            changed[begin + place] ^= 1
+            if fitting(bytes(changed))[1]:  # It is another layout, and as plain.
+                seen += 1
+                blocks = file_blocks(memoryview(changed)[start:end])
+                assert [b.decoded_bytes(n) for b in blocks for n in range(b.count)] == plain
+            else:
+                refused += 1
+    assert refused > seen
+    for length in (last.body_bytes - 8, last.body_bytes + 8, -8, 1 << 62, -(1 << 63)):
+        changed = bytearray(data)
+        for place in (at + last.length_place, block):  # Both say so, and yet it does not end there.
+            assert int.from_bytes(changed[place : place + 8], "little") == last.body_bytes
+            changed[place : place + 8] = length.to_bytes(8, "little", signed=True)
+        assert fitting(bytes(changed))[1] is False
+        changed[at + last.length_place :][:8] = data[at + last.length_place :][:8]
+        assert fitting(bytes(changed))[1] is False
 
 
 def test_places_that_make_no_sense_are_no_files():

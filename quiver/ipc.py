@@ -282,15 +282,14 @@ def decode_own_streams(payloads: Sequence[pa.Buffer | memoryview | bytes]) -> li
     Only for bytes that are known to be sound, of this process or validated before. Batches are
     views, where payloads are not so small that reading them as one costs less.
     """
-    buffers = [as_buffer(data) for data in payloads]
-    large = sum(buffer.size for buffer in buffers) > _SMALL_BYTES * len(buffers)
+    views = [memoryview(data) for data in payloads]
+    large = sum(map(len, views)) > _SMALL_BYTES * len(views)
     # Another writer's stream may end without saying so.
-    if large or any(memoryview(data)[-_END_BYTES:] != _END for data in payloads):
-        return [_first_batch(buffer) for buffer in buffers]
-    joined: list[Any] = [schema_message(buffers[0])]
-    head = len(joined[0])
-    joined += [buffer.slice(head, buffer.size - head - _END_BYTES) for buffer in buffers]
-    with pa.ipc.open_stream(pa.py_buffer(b"".join(joined))) as reader:
+    if large or any(bytes(view[-_END_BYTES:]) != _END for view in views):
+        return [_first_batch(as_buffer(data)) for data in payloads]
+    schema = schema_message(views[0])
+    bodies = (view[len(schema) : -_END_BYTES] for view in views)
+    with pa.ipc.open_stream(pa.py_buffer(b"".join([schema, *bodies]))) as reader:
         return list(reader)
 
 

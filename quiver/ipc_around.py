@@ -27,8 +27,6 @@ FILE_HEAD: Final = b"ARROW1\0\0"
 """What stands in front of the stream."""
 _MAGIC: Final = b"ARROW1"
 _END: Final = b"\xff\xff\xff\xff\0\0\0\0"
-_BODY: Final = struct.Struct("<Q").unpack_from
-_PREFIX: Final = struct.Struct("<II").unpack_from
 _CONTINUATION: Final = 0xFFFFFFFF
 _PREFIX_BYTES: Final = 8
 _BLOCK: Final = "qi4xq"
@@ -42,12 +40,18 @@ class FileAround:
         self.messages = messages
         dictionaries = messages[:-1]
         self._start = messages[0].start
-        self._shapes = [(m.metadata_bytes - _PREFIX_BYTES, m.length_place) for m in messages]
+        self._shapes = [
+            # The prefix of a message, and where its metadata says how long its body is.
+            (struct.Struct(f"<II{m.length_place - _PREFIX_BYTES}xQ").unpack_from, m.metadata_bytes)
+            for m in messages
+        ]
         # The count of batches stands between the blocks of dictionaries and that of the batch.
         self._blocks = struct.Struct(f"<{_BLOCK * len(dictionaries)}4xI{_BLOCK}")
         none = bytes(24)
         footer = footer_around(message_schema(stream), none * len(dictionaries), none)
-        self._footer = footer + struct.pack("<i", len(footer)) + _MAGIC
+        behind = FIRST_BLOCK + self._blocks.size
+        self._front = footer[:FIRST_BLOCK]
+        self._back = footer[behind:] + struct.pack("<i", len(footer)) + _MAGIC
 
     @classmethod
     def of(cls, stream: memoryview) -> FileAround | None:
@@ -65,20 +69,17 @@ class FileAround:
         place = self._start
         values: list[int] = []
         try:
-            for metadata_bytes, length_place in self._shapes:
-                if _PREFIX(stream, place) != (_CONTINUATION, metadata_bytes):
+            for unpack, size in self._shapes:
+                mark, metadata_bytes, body_bytes = unpack(stream, place)
+                if mark != _CONTINUATION or metadata_bytes != size - _PREFIX_BYTES:
                     return None
-                (body_bytes,) = _BODY(stream, place + length_place)
                 if body_bytes > len(stream):
                     return None
-                size = metadata_bytes + _PREFIX_BYTES
                 values += (place + len(FILE_HEAD), size, body_bytes)
                 place += size + body_bytes
             if bytes(stream[place:]) != _END:
                 return None
             values.insert(-3, 1)
-            tail = bytearray(self._footer)
-            self._blocks.pack_into(tail, FIRST_BLOCK, *values)
+            return self._front + self._blocks.pack(*values) + self._back
         except struct.error:
             return None
-        return bytes(tail)

@@ -21,7 +21,7 @@ __all__ = ["PHASES", "phases"]
 PHASES: dict[str, tuple[str, ...]] = {
     "decode, unite, encode what is left": ("quiver.segment.builder:SegmentBuilder.add",),
     "put streams together": ("quiver.segment.builder:SegmentBuilder.finish",),
-    "checksums, beside the write": ("quiver.segment.layout:Checks.add_stream",),
+    "checksums, beside the write": ("quiver.segment.layout:Checks.add_streams",),
     "tables, beside the write": ("quiver.segment.contents:Contents.encode_end",),
     "write": ("quiver.disk.local_file:LocalFile.write",),
     "sync": (

@@ -1,4 +1,4 @@
-"""The bytes of a stream: what they are made of, and which of their checksums are there already.
+"""The bytes of streams: what they are made of, and which of their checksums are there already.
 
 The checksum of a piece is the same wherever the piece lies; that of a page is not. So the messages
 of a large stream begin where a page does, however long what is in front of them will be.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from quiver.ipc_build import Messages
 from quiver.segment.format import ALIGNMENT
 from quiver.segment.pages import PAGE_BYTES, PageSums
 from quiver.segment.sums import Bytes, Piece, Sums, sum_up
 
-__all__ = ["LARGE_BYTES", "Body", "GrowingBody", "PagesAhead"]
+__all__ = ["LARGE_BYTES", "Bodies", "Body", "GrowingBody", "KeptBodies", "PagesAhead"]
 
 LARGE_BYTES: Final = 1 << 20
 """Messages of so many bytes begin where a page does; up to two pages of zeros are little then."""
@@ -30,15 +30,37 @@ class PagesAhead(NamedTuple):
 
 
 class Body(NamedTuple):
-    """A whole stream, which starts at a multiple of ``align`` bytes.
-
-    Unless it is ``paged``, its pages have no checksums of their own.
-    """
+    """A whole stream, which starts at a multiple of ``align`` bytes."""
 
     pieces: Sequence[Piece]
     align: int = ALIGNMENT
     ahead: PagesAhead | None = None
-    paged: bool = True
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams it is."""
+        return 1
+
+
+class KeptBodies(NamedTuple):
+    """Whole streams one after the other: ``head``, a payload as it came, and its tail, of each.
+
+    Very many, so that they are columns and no objects. Pages have checksums in those alone whose
+    payload has ``paged_bytes`` or more.
+    """
+
+    head: bytes
+    payloads: Sequence[memoryview]
+    tails: Sequence[bytes]
+    paged_bytes: int
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams they are."""
+        return len(self.payloads)
+
+
+Bodies: TypeAlias = Body | KeptBodies
 
 
 class GrowingBody:

@@ -124,11 +124,12 @@ def column_bounds(table: pa.Table) -> list[ColumnBounds]:
 
 
 def _bounds(column: Column) -> ColumnBounds:
-    chunks = [_storage(chunk) for chunk in column.chunks]
-    if chunks and isinstance(chunks[0], pa.DictionaryArray):
-        return dictionary_bounds(chunks[0].dictionary)
+    first = _storage(column.chunk(0)) if column.num_chunks else None
+    if isinstance(first, pa.DictionaryArray):
+        return dictionary_bounds(first.dictionary)
     running = RunningBounds(column.type)
-    running.add(chunks)
+    if running.looks:
+        running.add(column.chunks)
     return running.found()
 
 
@@ -152,12 +153,19 @@ class RunningBounds:
         self._kind = None if kind is None or _is_text(kind) else kind
         self._parts: list[_ChunkNumbers | Column] = []
 
+    @property
+    def looks(self) -> bool:
+        """Whether it looks at values: they are of a type whose order is found in no time."""
+        return self._kind is not None
+
     def add(self, chunks: Sequence[Column]) -> None:
         """Look at chunks."""
         kind = self._kind
         if kind is None or not chunks:
             return
-        stored = [_storage(chunk) for chunk in chunks]
+        stored = chunks
+        if _storage(chunks[0]) is not chunks[0]:
+            stored = [_storage(chunk) for chunk in chunks]
         numbers = None if kinds.is_boolean(kind) else _chunk_numbers(stored, kind)
         self._parts.append(_extremes(_joined(stored, kind)) if numbers is None else numbers)
 

@@ -14,35 +14,46 @@ import pyarrow as pa
 from quiver.config import SegmentConfig
 from quiver.errors import InputError
 from quiver.ipc import decode_own_streams, decode_stream, schema_message
-from quiver.payload import EncodedBundle, Payload
+from quiver.payload import EncodedBundle
 from quiver.segment.kept import KEPT_BYTES_MIN, keep
 from quiver.segment.open_segment import check_bundle
 from quiver.segment.small import unite_small
 from quiver.segment.stream import (
     Chunks,
-    FinishedStream,
+    FinishedStreams,
     GrowingStream,
     finish_at_once,
     growing_columns,
 )
 from quiver.slots import SlotTable
 
-__all__ = ["BuiltStream", "SegmentBuilder"]
+__all__ = ["BuiltStreams", "SegmentBuilder"]
 
 _Key: TypeAlias = tuple[int, bytes, bytes]
-_Members: TypeAlias = list[tuple[int, Payload]]
 
 _WINDOW: Final = 1024
 """Chunks that a stream is offered at once; fewer while they do not fit."""
 
 
-class BuiltStream(NamedTuple):
-    """A stream, whose it is, and the schema that its chunks were declared with."""
+class BuiltStreams(NamedTuple):
+    """Streams alike, whose they are, and the schema that their chunks were declared with."""
 
     slot_id: int
     fingerprint: bytes
     schema: pa.Schema
-    stream: FinishedStream
+    streams: FinishedStreams
+
+
+class _Members(NamedTuple):
+    """Payloads of one key, as columns: the index of the bundle of each, its bytes, its rows."""
+
+    bundles: list[int]
+    payloads: list[memoryview]
+    rows: list[int]
+
+    @classmethod
+    def none(cls) -> _Members:
+        return cls([], [], [])
 
 
 class SegmentBuilder:
@@ -75,30 +86,38 @@ class SegmentBuilder:
         self.sound = True
 
     def _add(self, key: _Key, members: _Members, slots: SlotTable) -> None:
-        payloads = [memoryview(payload.data) for _, payload in members]
-        batches = decode_own_streams(payloads)
+        batches = decode_own_streams(members.payloads)
         group = self._groups.get(key)
         if group is None:
             event_column = slots[key[0]].event_time
             group = _Group(batches[0].schema, event_column, self._config)
             self._groups[key] = group
-        group.add(Chunks([index for index, _ in members], batches, payloads))
+        group.add(Chunks(members.bundles, batches, members.payloads))
 
     def _gathered(self, bundles: Sequence[EncodedBundle]) -> dict[_Key, _Members]:
         """Group the payloads of more bundles by slot, fingerprint and schema."""
         gathered: dict[_Key, _Members] = {}
+        last: dict[tuple[int, bytes], tuple[bytes, _Members]] = {}
         for index, bundle in enumerate(bundles, len(self.bundles)):
             check_bundle(bundle)
-            for payload in bundle.payloads:
+            for slot_id, _, fingerprint, rows, data in bundle.payloads:
                 if not self._trusted:
-                    decode_stream(payload.data, rows=payload.row_count)
+                    decode_stream(data, rows=rows)
+                payload = memoryview(data)
+                known = last.get((slot_id, fingerprint))
                 # Two schemas that share a fingerprint by mistake are kept apart here and not
                 # refused, since the bundles were taken long ago.
-                key = (payload.slot_id, payload.fingerprint, schema_message(payload.data))
-                gathered.setdefault(key, []).append((index, payload))
+                if known is None or bytes(payload[: len(known[0])]) != known[0]:
+                    key = slot_id, fingerprint, schema_message(payload)
+                    known = key[2], gathered.setdefault(key, _Members.none())
+                    last[slot_id, fingerprint] = known
+                members = known[1]
+                members.bundles.append(index)
+                members.payloads.append(payload)
+                members.rows.append(rows)
         return gathered
 
-    def keep(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> list[BuiltStream]:
+    def keep(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> list[BuiltStreams]:
         """Give the streams of bundles, with each payload as it came unless it is small.
 
         For a builder without a bundle, which is of no use afterwards. Raises what ``add`` does.
@@ -106,25 +125,22 @@ class SegmentBuilder:
         self.sound = False
         built = []
         for key, members in self._gathered(bundles).items():
-            schema = pa.ipc.read_schema(pa.py_buffer(members[0][1].data))
+            schema = pa.ipc.read_schema(pa.py_buffer(members.payloads[0]))
             kept = self._kept(schema, members, slots[key[0]].event_time)
             if kept is None:
                 self._add(key, members, slots)
             else:
-                built += [BuiltStream(key[0], key[1], schema, stream) for stream in kept]
+                built.append(BuiltStreams(key[0], key[1], schema, kept))
         return [*built, *self.finish()]
 
     def _kept(
         self, schema: pa.Schema, members: _Members, event_column: str
-    ) -> Sequence[FinishedStream] | None:
+    ) -> FinishedStreams | None:
         """Keep payloads of one schema, or unite small ones in little time; None if neither can."""
-        payloads = [memoryview(payload.data) for _, payload in members]
-        bundles = [index for index, _ in members]
+        bundles, payloads, rows = members
         if sum(map(len, payloads)) < KEPT_BYTES_MIN * len(payloads):
             chunks = Chunks(bundles, decode_own_streams(payloads), payloads)
-            united = unite_small(schema, chunks, event_column, config=self._config)
-            return None if united is None else (united,)
-        rows = [payload.row_count for _, payload in members]
+            return unite_small(schema, chunks, event_column, config=self._config)
         return keep(schema, bundles, payloads, rows=rows, event_column=event_column)
 
     def sum_up(self) -> None:
@@ -132,10 +148,10 @@ class SegmentBuilder:
         for group in self._groups.values():
             group.sum_up()
 
-    def finish(self) -> list[BuiltStream]:
+    def finish(self) -> list[BuiltStreams]:
         """Give the streams of all bundles so far; may be called again."""
         return [
-            BuiltStream(slot_id, fingerprint, group.schema, stream)
+            BuiltStreams(slot_id, fingerprint, group.schema, stream)
             for (slot_id, fingerprint, _), group in self._groups.items()
             for stream in group.finish()
         ]
@@ -179,7 +195,7 @@ class _Group:
             self.schema, columns, event_column=self._event_column, config=self._config
         )
 
-    def finish(self) -> list[FinishedStream]:
+    def finish(self) -> list[FinishedStreams]:
         if self._columns is not None:
             return [stream.finish() for stream in self._streams]
         every = Chunks(

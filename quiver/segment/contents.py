@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from quiver.config import SegmentConfig
@@ -15,19 +16,21 @@ from quiver.errors import InputError
 from quiver.payload import EncodedBundle
 from quiver.promote import union_schema
 from quiver.schemas import same_schema
-from quiver.segment.builder import BuiltStream
-from quiver.segment.directory import Description, encode_directory
+from quiver.segment.builder import BuiltStreams
+from quiver.segment.columns import StreamColumns
+from quiver.segment.directory import Description, encode_columns
 from quiver.segment.format import LENGTH_MAX, Extension, Footer, encode_tail
-from quiver.segment.index import IndexEntry, encode_index
-from quiver.segment.layout import Checks, PlacedStream, StreamChecks
+from quiver.segment.index import encode_index
+from quiver.segment.layout import Checks, Placed, StreamChecks
 from quiver.segment.manifest import BundleColumns, References, encode_manifest
 from quiver.segment.sums import Piece
-from quiver.segment.tables import StreamEntry
+from quiver.segment.tables import Column
 from quiver.slots import SlotTable
 
 __all__ = ["Contents", "SegmentLabel"]
 
-_INT64: Final = np.iinfo(np.int64)
+_FINGERPRINT = pa.binary(32)
+_NULL_COUNTS = pa.list_(pa.uint64())
 _Omissions: TypeAlias = Mapping[tuple[int, int], bytes | None]
 """By slot, and the identity of a schema that is alive meanwhile."""
 
@@ -52,27 +55,23 @@ class Contents:
     """All that goes into one segment file."""
 
     bundles: Sequence[EncodedBundle]
-    built: Sequence[BuiltStream]
+    built: Sequence[BuiltStreams]
     label: SegmentLabel
     lost: Mapping[int, tuple[int, ...]]
     config: SegmentConfig
     progress: bytes = b""
     """How far sources were read with these bundles; as ``quiver.progress`` writes it."""
 
-    def encode_end(self, placed: Sequence[PlacedStream]) -> tuple[list[Bytes], Footer]:
+    def encode_end(self, placed: Sequence[Placed]) -> tuple[list[Bytes], Footer]:
         """Write all that is behind the streams, which lie there, and give the footer too.
 
         Raises InputError if a table is larger than the footer can say.
         """
         checks = Checks()
-        for stream in placed:
-            checks.add_stream(stream)
+        for each in placed:
+            checks.add_streams(each)
+        streams = StreamColumns.of(self.built)
         schemas = _representative_schemas(self.built)
-        omitted = _omissions(self.built, schemas)
-        entries, index = [], []
-        for stream_id, (built, found) in enumerate(zip(self.built, checks.streams, strict=True)):
-            entries.append(self._stream_entry(stream_id, built, found, omitted=omitted))
-            index.append(IndexEntry(stream_id, found.pages, built.stream.rows, built.stream.bounds))
         label = self.label
         about = Description(
             label.store_id,
@@ -83,11 +82,18 @@ class Contents:
             compression=self.config.compression,
         )
         tables = [
-            memoryview(encode_directory(entries, about, schemas)),
             memoryview(
-                encode_manifest(_references(self.built), _bundle_columns(self.bundles, self.built))
+                encode_columns(self._directory(streams, checks.streams, schemas), about, schemas)
             ),
-            memoryview(encode_index(index)),
+            memoryview(encode_manifest(self._references(streams), self._bundle_columns(streams))),
+            memoryview(
+                encode_index(
+                    [found.pages for found in checks.streams],
+                    streams.chunk_rows(),
+                    bounds=[each.streams.bounds for each in self.built],
+                    alike=streams.alike,
+                )
+            ),
         ]
         if self.progress:
             tables.append(memoryview(self.progress))
@@ -95,52 +101,77 @@ class Contents:
         for table in tables:
             places.append(checks.size)
             sums.append(checks.add(Piece(table)).crc32c)
-        footer = self._footer(tables, places, sums)
+        footer = self._footer(tables, places, sums, stream_count=len(checks.streams))
         return [*tables, encode_tail(footer, checks.crc32)], footer
 
-    def _stream_entry(
+    def _directory(
         self,
-        stream_id: int,
-        built: BuiltStream,
-        checks: StreamChecks,
-        *,
-        omitted: _Omissions,
-    ) -> StreamEntry:
-        stream = built.stream
-        event = stream.events.span()
-        ingested = [self.bundles[index].ingestion_ns for index in stream.bundles]
-        return StreamEntry(
-            stream_id=stream_id,
-            slot_id=built.slot_id,
-            fingerprint=built.fingerprint,
-            byte_offset=checks.offset,
-            byte_length=checks.length,
-            row_count=sum(stream.rows),
-            chunk_count=len(stream.rows),
-            payload_type=self.label.slots[built.slot_id].name,
-            crc32c=checks.crc32c,
-            ingestion_ns_min=min(ingested),
-            ingestion_ns_max=max(ingested),
-            event_ns_min=event[0] if event else None,
-            event_ns_max=event[1] if event else None,
-            null_counts=stream.null_counts,
-            omitted_columns=omitted[built.slot_id, id(built.schema)],
-            declared_schema=_declared(built.schema, stream.stored_schema),
+        streams: StreamColumns,
+        checks: Sequence[StreamChecks],
+        schemas: Mapping[int, pa.Schema],
+    ) -> list[Column]:
+        """Give what the directory says of streams; what streams alike share, once for all."""
+        built, alike = self.built, streams.alike
+        omitted = _omissions(built, schemas)
+        offsets, lengths, crcs, _ = zip(*checks, strict=True) if checks else ((),) * 4
+        ingested = self._of_bundles("ingestion_ns")[streams.bundles]
+        return [
+            pa.array(streams.stream_ids),
+            _each([each.slot_id for each in built], pa.uint16(), alike),
+            _each([each.fingerprint for each in built], _FINGERPRINT, alike),
+            pa.array(offsets, pa.uint64()),
+            pa.array(lengths, pa.uint64()),
+            pa.array(streams.row_counts()),
+            pa.array(streams.chunk_counts),
+            _each([self.label.slots[each.slot_id].name for each in built], pa.string(), alike),
+            pa.array(crcs, pa.uint32()),
+            pa.array(streams.least(ingested)),
+            pa.array(streams.greatest(ingested)),
+            *streams.event_spans(),
+            _each([each.streams.null_counts for each in built], _NULL_COUNTS, alike),
+            _each([omitted[each.slot_id, id(each.schema)] for each in built], pa.binary(), alike),
+            _each([_declared(each) for each in built], pa.binary(), alike),
+        ]
+
+    def _references(self, streams: StreamColumns) -> References:
+        slots = np.array([each.slot_id for each in self.built], np.int64)[streams.alike]
+        return References(
+            streams.bundles,
+            streams.of_chunks(slots),
+            streams.of_chunks(streams.stream_ids),
+            np.arange(len(streams.bundles)) - streams.of_chunks(streams.starts),
         )
 
+    def _bundle_columns(self, streams: StreamColumns) -> BundleColumns:
+        return BundleColumns(
+            pa.array(self._of_bundles("wal_seq", np.uint64)),
+            pa.array(self._of_bundles("ingestion_ns")),
+            *streams.event_spans_of_bundles(len(self.bundles)),
+            pa.array(self._of_bundles("payload_bytes")),
+        )
+
+    def _of_bundles(self, name: str, kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+        return np.array([getattr(bundle, name) for bundle in self.bundles], kind)
+
     def _footer(
-        self, tables: Sequence[memoryview], places: Sequence[int], sums: Sequence[int]
+        self,
+        tables: Sequence[memoryview],
+        places: Sequence[int],
+        sums: Sequence[int],
+        *,
+        stream_count: int,
     ) -> Footer:
         directory, manifest, index, *progress = tables
-        bundles, label = self.bundles, self.label
+        label, wal_seqs = self.label, self._of_bundles("wal_seq", np.uint64)
+        ingested = self._of_bundles("ingestion_ns")
         extension = Extension(
             segment_seq=label.segment_seq,
-            wal_seq_first=min(bundle.wal_seq for bundle in bundles),
-            wal_seq_last=max(bundle.wal_seq for bundle in bundles),
+            wal_seq_first=int(wal_seqs.min()),
+            wal_seq_last=int(wal_seqs.max()),
             wal_generation=label.wal_generation,
             wal_offset=label.wal_offset,
-            ingestion_ns_min=min(bundle.ingestion_ns for bundle in bundles),
-            ingestion_ns_max=max(bundle.ingestion_ns for bundle in bundles),
+            ingestion_ns_min=int(ingested.min()),
+            ingestion_ns_max=int(ingested.max()),
             directory_crc32c=sums[0],
             manifest_crc32c=sums[1],
             index_offset=places[2],
@@ -151,8 +182,8 @@ class Contents:
             progress_crc32c=sums[3] if progress else 0,
         )
         return Footer(
-            len(self.built),
-            len(bundles),
+            stream_count,
+            len(self.bundles),
             places[0],
             _table_length(directory),
             places[1],
@@ -161,7 +192,7 @@ class Contents:
         )
 
 
-def _representative_schemas(built: Sequence[BuiltStream]) -> dict[int, pa.Schema]:
+def _representative_schemas(built: Sequence[BuiltStreams]) -> dict[int, pa.Schema]:
     """Find for each slot the schema that all of its streams fit; none where there is none."""
     found = {}
     for slot_id in sorted({each.slot_id for each in built}):
@@ -173,13 +204,14 @@ def _representative_schemas(built: Sequence[BuiltStream]) -> dict[int, pa.Schema
     return found
 
 
-def _declared(schema: pa.Schema, stored: pa.Schema) -> bytes | None:
+def _declared(built: BuiltStreams) -> bytes | None:
+    stored, schema = built.streams.stored_schema, built.schema
     if stored is schema or same_schema(stored, schema):
         return None
     return schema.serialize().to_pybytes()
 
 
-def _omissions(built: Sequence[BuiltStream], schemas: Mapping[int, pa.Schema]) -> _Omissions:
+def _omissions(built: Sequence[BuiltStreams], schemas: Mapping[int, pa.Schema]) -> _Omissions:
     """Find the omitted columns once for each schema: very many streams may share one."""
     found: dict[tuple[int, int], bytes | None] = {}
     for slot_id, _, schema, _ in built:
@@ -199,41 +231,10 @@ def _omitted(schema: pa.Schema, representative: pa.Schema | None) -> bytes | Non
     return bytes(bits)
 
 
-def _references(built: Sequence[BuiltStream]) -> References:
-    bundles, slots, streams, chunks = [], [], [], []
-    for stream_id, (slot_id, _, _, stream) in enumerate(built):
-        count = len(stream.bundles)
-        bundles.append(np.array(stream.bundles, np.int64))
-        slots.append(np.full(count, slot_id))
-        streams.append(np.full(count, stream_id))
-        chunks.append(np.arange(count))
-    if not built:
-        return References(*(np.empty(0, np.int64) for _ in References._fields))
-    return References(*map(np.concatenate, (bundles, slots, streams, chunks)))
-
-
-def _bundle_columns(
-    bundles: Sequence[EncodedBundle], built: Sequence[BuiltStream]
-) -> BundleColumns:
-    low = np.full(len(bundles), _INT64.max)
-    high = np.full(len(bundles), _INT64.min)
-    unknown = np.ones(len(bundles), bool)
-    for each in built:
-        events = each.stream.events
-        if not events.known.any():
-            continue
-        places = np.array(each.stream.bundles, np.int64)[events.known]
-        # A bundle has no more than one chunk in a stream, so that no place comes twice.
-        low[places] = np.minimum(low[places], events.low[events.known])
-        high[places] = np.maximum(high[places], events.high[events.known])
-        unknown[places] = False
-    return BundleColumns(
-        pa.array([bundle.wal_seq for bundle in bundles], pa.uint64()),
-        pa.array([bundle.ingestion_ns for bundle in bundles], pa.int64()),
-        pa.array(low, mask=unknown),
-        pa.array(high, mask=unknown),
-        pa.array([bundle.payload_bytes for bundle in bundles], pa.uint64()),
-    )
+def _each(values: Sequence[object], kind: pa.DataType, alike: npt.NDArray[np.int64]) -> Column:
+    """Give each stream its value of those that streams alike share."""
+    shared: Column = pa.array(values, kind)
+    return shared.take(pa.array(alike))
 
 
 def _table_length(table: memoryview) -> int:

@@ -12,7 +12,7 @@ import binascii
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from quiver.segment.format import CHUNKS_MAX, Footer
 from quiver.segment.mould import SEQ_KEY, Mould, Moulds, Values
 from quiver.segment.tables import (
     NANOSECONDS,
+    Column,
     StreamEntry,
     find_column,
     need_column,
@@ -32,7 +33,7 @@ from quiver.segment.tables import (
 )
 from quiver.slots import SLOTS_MAX, Slot, SlotTable
 
-__all__ = ["Description", "decode_directory", "encode_directory"]
+__all__ = ["Description", "decode_directory", "encode_columns", "encode_directory"]
 
 _FORMAT: Final = b"1"
 _FINGERPRINT: Final = pa.binary(32)
@@ -117,28 +118,22 @@ def encode_directory(
     streams: Sequence[StreamEntry], about: Description, schemas: Mapping[int, pa.Schema]
 ) -> pa.Buffer:
     """Write the directory; ``schemas`` are the representative ones by slot id."""
-    schema = _SCHEMA.with_metadata(_encode_description(about, schemas))
-    columns: list[list[Any]] = [
-        [s.stream_id for s in streams],
-        [s.slot_id for s in streams],
-        [s.fingerprint for s in streams],
-        [s.byte_offset for s in streams],
-        [s.byte_length for s in streams],
-        [s.row_count for s in streams],
-        [s.chunk_count for s in streams],
-        [s.payload_type for s in streams],
-        [s.crc32c for s in streams],
-        [s.ingestion_ns_min for s in streams],
-        [s.ingestion_ns_max for s in streams],
-        [s.event_ns_min for s in streams],
-        [s.event_ns_max for s in streams],
-        [s.null_counts for s in streams],
-        [s.omitted_columns for s in streams],
-        [s.declared_schema for s in streams],
-    ]
+    columns = ([getattr(stream, each.name) for stream in streams] for each in fields(StreamEntry))
     arrays = [
-        pa.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)
+        pa.array(values, type=field.type) for values, field in zip(columns, _SCHEMA, strict=True)
     ]
+    return encode_columns(arrays, about, schemas)
+
+
+def encode_columns(
+    columns: Sequence[Column], about: Description, schemas: Mapping[int, pa.Schema]
+) -> pa.Buffer:
+    """Do the same of what entries say, as an array for each of their fields, in order.
+
+    Each is of its column's type, or can be cast to it.
+    """
+    schema = _SCHEMA.with_metadata(_encode_description(about, schemas))
+    arrays = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
     return encode_file(schema, [pa.RecordBatch.from_arrays(arrays, schema=schema)])
 
 

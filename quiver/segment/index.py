@@ -7,8 +7,7 @@ have one item for each column of the stream, null where nothing is known of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +17,9 @@ from quiver.errors import DamagedEntry
 from quiver.ipc import encode_file
 from quiver.segment.bounds import Bounds, ColumnBounds
 from quiver.segment.pages import PAGE_BYTES
-from quiver.segment.tables import StreamEntry, need_column, read_table
+from quiver.segment.tables import Column, StreamEntry, need_column, read_table
 
-__all__ = ["Index", "IndexEntry", "encode_index"]
+__all__ = ["Index", "encode_index"]
 
 _BYTES_LIST: Final = pa.list_(pa.binary())
 _ROWS: Final = pa.list_(pa.uint64())
@@ -38,28 +37,23 @@ _SCHEMA: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """What the index says of a stream: checksums of pages, rows of chunks, bounds of columns."""
+def encode_index(
+    page_checksums: Sequence[bytes],
+    chunk_rows: Column,
+    *,
+    bounds: Sequence[tuple[ColumnBounds, ...]],
+    alike: npt.NDArray[np.int64],
+) -> pa.Buffer:
+    """Write the index, one row for each stream: checksums of its pages, the rows of its chunks.
 
-    stream_id: int
-    page_checksums: bytes
-    chunk_rows: Sequence[int]
-    columns: tuple[ColumnBounds, ...]
-
-
-def encode_index(entries: Sequence[IndexEntry]) -> pa.Buffer:
-    """Write the index, one row for each entry."""
-    # Very many streams may share what is known of their columns.
-    bounds = {id(entry.columns): _bounds(entry.columns) for entry in entries}
-    columns: list[list[Any]] = [
-        [entry.stream_id for entry in entries],
-        [entry.page_checksums for entry in entries],
-        [entry.chunk_rows for entry in entries],
-        *([bounds[id(entry.columns)][which] for entry in entries] for which in range(4)),
-    ]
+    And the bounds of its columns, which streams alike share: those that ``alike`` has the place of.
+    """
+    found = [_bounds(columns) for columns in bounds]
     arrays = [
-        pa.array(values, type=field.type) for values, field in zip(columns, _SCHEMA, strict=True)
+        pa.array(np.arange(len(alike), dtype=np.uint32)),
+        pa.array(page_checksums, pa.large_binary()),
+        chunk_rows,
+        *(pa.array([each[which] for each in found], _BYTES_LIST).take(alike) for which in range(4)),
     ]
     return encode_file(_SCHEMA, [pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)])
 

@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from quiver.ipc import decode_own_streams
 from quiver.ipc_around import FILE_HEAD, FileAround
-from quiver.segment.body import Body
+from quiver.segment.body import KeptBodies
 from quiver.segment.bounds import ColumnBounds
 from quiver.segment.events import EventRanges, event_place, event_ranges
-from quiver.segment.stream import FinishedStream
-from quiver.segment.sums import Piece
+from quiver.segment.stream import FinishedStreams
 
 __all__ = ["KEPT_BYTES_MIN", "PAGED_BYTES_MIN", "keep"]
 
@@ -26,7 +25,6 @@ KEPT_BYTES_MIN: Final = 4096
 """Smaller payloads are united: what is put around each would be half of it."""
 PAGED_BYTES_MIN: Final = 1 << 18
 """Of a smaller one a reader checks all, whatever it wants of it."""
-_HEAD: Final = Piece(FILE_HEAD)
 
 
 def keep(
@@ -36,7 +34,7 @@ def keep(
     *,
     rows: Sequence[int],
     event_column: str,
-) -> list[FinishedStream] | None:
+) -> FinishedStreams | None:
     """Make a stream of each payload, all of one schema; None if one is not plainly one batch.
 
     ``bundles`` has the index of the bundle of each, and ``rows`` how many it has.
@@ -44,7 +42,7 @@ def keep(
     around = FileAround.of(payloads[0])
     if around is None:
         return None
-    bodies = []
+    tails = []
     for payload in payloads:
         tail = around.tail(payload)
         if tail is None:
@@ -52,22 +50,20 @@ def keep(
             tail = None if around is None else around.tail(payload)
             if around is None or tail is None:
                 return None
-        paged = len(payload) >= PAGED_BYTES_MIN
-        bodies.append(Body([_HEAD, Piece(payload), Piece(tail)], paged=paged))
-    nulls: tuple[int | None, ...] = (None,) * len(schema)
-    bounds = (ColumnBounds(),) * len(schema)
-    events = _events(schema, payloads, event_column)
-    return [
-        FinishedStream(schema, [index], [count], event, nulls, bounds, body)
-        for index, count, event, body in zip(bundles, rows, events, bodies, strict=True)
-    ]
+        tails.append(tail)
+    return FinishedStreams(
+        schema,
+        bundles,
+        rows,
+        _events(schema, payloads, event_column),
+        (None,) * len(schema),
+        (ColumnBounds(),) * len(schema),
+        KeptBodies(FILE_HEAD, payloads, tails, PAGED_BYTES_MIN),
+    )
 
 
-def _events(
-    schema: pa.Schema, payloads: Sequence[memoryview], event_column: str
-) -> list[EventRanges]:
+def _events(schema: pa.Schema, payloads: Sequence[memoryview], event_column: str) -> EventRanges:
     place = event_place(schema, event_column)
     if place is None:
-        return [EventRanges.unknown(1)] * len(payloads)
-    every = event_ranges([batch.column(place) for batch in decode_own_streams(payloads)])
-    return [every.part(n, n + 1) for n in range(len(payloads))]
+        return EventRanges.unknown(len(payloads))
+    return event_ranges([batch.column(place) for batch in decode_own_streams(payloads)])

@@ -6,16 +6,39 @@ has the time until the last byte before it is written.
 
 from __future__ import annotations
 
+import itertools
+import operator
 import threading
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from quiver.segment.body import Body
+import numpy as np
+
+from quiver.segment.body import Bodies, Body, KeptBodies
+from quiver.segment.format import ALIGNMENT
 from quiver.segment.pages import PageSums
-from quiver.segment.sums import BYTES_AT_ONCE, CRC32, CRC32C, Piece, Sums, join_sums, sum_up
+from quiver.segment.sums import (
+    BYTES_AT_ONCE,
+    CRC32,
+    CRC32C,
+    Bytes,
+    Piece,
+    Sums,
+    join_sums,
+    sum_up,
+)
 
-__all__ = ["Checks", "InTheMeantime", "PlacedStream", "StreamChecks", "lay_out"]
+__all__ = [
+    "Checks",
+    "InTheMeantime",
+    "Placed",
+    "PlacedKept",
+    "PlacedStream",
+    "StreamChecks",
+    "lay_out",
+]
 
 _ALONE_BYTES: Final = 1 << 20
 """Less than this is checked sooner than a thread is there."""
@@ -23,14 +46,54 @@ _ALONE_BYTES: Final = 1 << 20
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedStream:
+class PlacedStream(NamedTuple):
     """One stream: the zeros in front of it, where it starts and ends, and its bytes."""
 
     gap: bytes
     offset: int
     end: int
     body: Body
+
+    @classmethod
+    def behind(cls, end: int, body: Body) -> PlacedStream:
+        """Put it where it may start."""
+        gap = bytes(-end % body.align)
+        start = end + len(gap)
+        return cls(gap, start, start + sum(len(piece.data) for piece in body.pieces), body)
+
+    def parts(self) -> Sequence[Bytes]:
+        """Give all bytes, in order."""
+        return [self.gap, *(piece.data for piece in self.body.pieces)]
+
+
+class PlacedKept(NamedTuple):
+    """Kept streams: what lies in front of each payload, where each starts, and where all end."""
+
+    fronts: Sequence[bytes]
+    offsets: Sequence[int]
+    end: int
+    body: KeptBodies
+
+    @classmethod
+    def behind(cls, end: int, body: KeptBodies) -> PlacedKept:
+        """Put each at the next multiple of ``ALIGNMENT``."""
+        around = len(body.head) + np.array([len(tail) for tail in body.tails], np.int64)
+        lengths = around + [len(payload) for payload in body.payloads]
+        rooms = -(-lengths // ALIGNMENT) * ALIGNMENT
+        offsets = end + -end % ALIGNMENT + np.cumsum(rooms) - rooms
+        ends = offsets + lengths
+        gaps = offsets - np.concatenate([[end], ends[:-1]])
+        fronts = [bytes(gap) + body.head for gap in gaps.tolist()]
+        return cls(fronts, offsets.tolist(), int(ends[-1]), body)
+
+    def parts(self) -> Sequence[Bytes]:
+        """Give all bytes, in order; each payload is one part, and all between two is another."""
+        payloads, tails = self.body.payloads, self.body.tails
+        between = map(operator.add, tails, [*self.fronts[1:], b""])
+        return [self.fronts[0], *itertools.chain.from_iterable(zip(payloads, between, strict=True))]
+
+
+Placed: TypeAlias = PlacedStream | PlacedKept
 
 
 class StreamChecks(NamedTuple):
@@ -42,14 +105,18 @@ class StreamChecks(NamedTuple):
     pages: bytes
 
 
-def lay_out(bodies: Iterable[Body]) -> list[PlacedStream]:
+def lay_out(bodies: Iterable[Bodies]) -> list[Placed]:
     """Put streams one after the other, each at the next place where it may start."""
-    placed, end = [], 0
+    placed: list[Placed] = []
+    end = 0
     for body in bodies:
-        gap = bytes(-end % body.align)
-        start = end + len(gap)
-        end = start + sum(len(piece.data) for piece in body.pieces)
-        placed.append(PlacedStream(gap, start, end, body))
+        each: Placed
+        if isinstance(body, KeptBodies):
+            each = PlacedKept.behind(end, body)
+        else:
+            each = PlacedStream.behind(end, body)
+        placed.append(each)
+        end = each.end
     return placed
 
 
@@ -75,11 +142,14 @@ class Checks:
         self.size += len(piece.data)
         return sums
 
-    def add_stream(self, stream: PlacedStream) -> None:
-        """Take the next stream."""
-        if not stream.body.paged:
-            self._add_whole(stream)
-            return
+    def add_streams(self, placed: Placed) -> None:
+        """Take the next stream, or streams."""
+        if isinstance(placed, PlacedKept):
+            self._add_kept(placed)
+        else:
+            self._add_stream(placed)
+
+    def _add_stream(self, stream: PlacedStream) -> None:
         self.add(Piece(stream.gap))
         pages = PageSums(stream.offset)
         ahead = stream.body.ahead
@@ -97,16 +167,28 @@ class Checks:
         length = stream.end - stream.offset
         self.streams.append(StreamChecks(stream.offset, length, whole, pages.found()))
 
-    def _add_whole(self, stream: PlacedStream) -> None:
-        """Take one without checks of pages, its pieces in one go: there may be very many."""
-        found = sum_up(stream.gap).crc32, 0
-        for piece in stream.body.pieces:
-            found = sum_up(piece.data, Sums(*found))
-        length = stream.end - stream.offset
-        self._sums.append(found[0])
-        self._lengths.append(len(stream.gap) + length)
-        self.size += len(stream.gap) + length
-        self.streams.append(StreamChecks(stream.offset, length, found[1], b""))
+    def _add_kept(self, placed: PlacedKept) -> None:
+        """Take streams of a payload each, in as few steps as there can be for so many."""
+        fronts, offsets, end, (head, payloads, tails, paged_bytes) = placed
+        head_crc32c = sum_up(head).crc32c
+        for front, offset, payload, tail in zip(fronts, offsets, payloads, tails, strict=True):
+            before = Sums(zlib.crc32(front), head_crc32c)
+            found = sum_up(tail, sum_up(payload, before))
+            pages = b""
+            if len(payload) >= paged_bytes:
+                pages = _pages(offset, (head, payload, tail))
+            length = len(head) + len(payload) + len(tail)
+            self._sums.append(found.crc32)
+            self._lengths.append(len(front) - len(head) + length)
+            self.streams.append(StreamChecks(offset, length, found.crc32c, pages))
+        self.size = end
+
+
+def _pages(offset: int, parts: Iterable[Bytes]) -> bytes:
+    pages = PageSums(offset)
+    for part in parts:
+        pages.add(memoryview(part))
+    return pages.found()
 
 
 def _parts(piece: Piece) -> Iterable[Piece]:

@@ -17,7 +17,7 @@ from quiver.schemas import Kind
 from quiver.segment.body import Body
 from quiver.segment.bounds import column_bounds
 from quiver.segment.nulls import count_nulls
-from quiver.segment.stream import Chunks, FinishedStream, growing_columns, ranges_of
+from quiver.segment.stream import Chunks, FinishedStreams, growing_columns, ranges_of
 from quiver.segment.sums import Piece
 
 __all__ = ["unite_small"]
@@ -27,7 +27,7 @@ _UNABLE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 def unite_small(
     schema: pa.Schema, chunks: Chunks, event_column: str, *, config: SegmentConfig
-) -> FinishedStream | None:
+) -> FinishedStreams | None:
     """Make one stream of all chunks; None if Arrow cannot, or not with values as they are."""
     places = growing_columns(schema)
     rows = [batch.num_rows for batch in chunks.batches]
@@ -43,7 +43,7 @@ def unite_small(
         data = encode_file(schema, table, body_bytes=sum(map(len, chunks.payloads)))
     except _UNABLE:
         return None
-    return FinishedStream(
+    return FinishedStreams(
         schema,
         chunks.bundles,
         rows,

@@ -28,7 +28,7 @@ from quiver.config import SegmentConfig
 from quiver.errors import InputError
 from quiver.ipc import encode_file
 from quiver.ipc_build import Messages, build_file, encode_messages, own_messages
-from quiver.segment.body import Body, GrowingBody
+from quiver.segment.body import Bodies, Body, GrowingBody
 from quiver.segment.bounds import ColumnBounds, RunningBounds, column_bounds, dictionary_bounds
 from quiver.segment.dictionaries import holds_dictionary, unite
 from quiver.segment.events import EventRanges, event_place, event_ranges
@@ -39,7 +39,7 @@ from quiver.segment.words import Words, can_grow
 
 __all__ = [
     "Chunks",
-    "FinishedStream",
+    "FinishedStreams",
     "GrowingStream",
     "finish_at_once",
     "growing_columns",
@@ -49,11 +49,11 @@ __all__ = [
 _WRITE_FAULTS: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 
-class FinishedStream(NamedTuple):
-    """A stream as bytes, and what the tables say of it.
+class FinishedStreams(NamedTuple):
+    """A stream as bytes, or several alike that have a chunk each, and what the tables say of them.
 
     ``stored_schema`` is the declared one, except that indices of dictionaries may be narrower.
-    ``bundles`` has the index of each chunk's bundle.
+    ``bundles`` has the index of each chunk's bundle. Counts of nulls and bounds are of each stream.
     """
 
     stored_schema: pa.Schema
@@ -62,7 +62,7 @@ class FinishedStream(NamedTuple):
     events: EventRanges
     null_counts: tuple[int | None, ...]
     bounds: tuple[ColumnBounds, ...]
-    body: Body
+    body: Bodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class GrowingStream:
         """Compute the checksums of what came so far, so that nobody must who writes it."""
         self._body.sum_up()
 
-    def finish(self) -> FinishedStream:
+    def finish(self) -> FinishedStreams:
         """Give the stream of all chunks so far."""
         fields = list(self._schema)
         bounds = [running.found() for running in self._bounds]
@@ -235,7 +235,7 @@ class GrowingStream:
         except _WRITE_FAULTS as error:
             raise _unwritable(error) from error
         events = EventRanges.joined(self._events)
-        return FinishedStream(
+        return FinishedStreams(
             stored, self._bundles, self._rows, events, tuple(nulls), tuple(bounds), body
         )
 
@@ -265,7 +265,7 @@ def ranges_of(
 
 def finish_at_once(
     schema: pa.Schema, chunks: Chunks, event_column: str, *, config: SegmentConfig
-) -> list[FinishedStream]:
+) -> list[FinishedStreams]:
     """Make streams of chunks whose dictionaries can only be united together."""
     found = []
     for part in unite(schema, chunks.batches, cardinality=config.dictionary_cardinality):
@@ -285,7 +285,7 @@ def finish_at_once(
             raise _unwritable(error) from error
         table = pa.Table.from_batches(part.batches, part.schema)
         found.append(
-            FinishedStream(
+            FinishedStreams(
                 part.schema,
                 ours.bundles,
                 [batch.num_rows for batch in part.batches],

@@ -14,7 +14,7 @@ from quiver.config import SegmentConfig
 from quiver.disk import SEALED_MODE, Bytes, Disk, write_new
 from quiver.errors import InputError
 from quiver.payload import EncodedBundle
-from quiver.segment.builder import BuiltStream, SegmentBuilder
+from quiver.segment.builder import BuiltStreams, SegmentBuilder
 from quiver.segment.catalog import SegmentInfo, describe
 from quiver.segment.contents import Contents, SegmentLabel
 from quiver.segment.format import BUNDLES_MAX, STREAMS_MAX, Footer, segment_name
@@ -61,8 +61,9 @@ def write_segment(
         built = SegmentBuilder(config, trusted=trusted).keep(bundles, label.slots)
     else:
         built = _built(bundles, label.slots, builder=builder, config=config, trusted=trusted)
-    if len(built) > STREAMS_MAX:
-        raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {len(built):,}")
+    stream_count = sum(each.streams.body.stream_count for each in built)
+    if stream_count > STREAMS_MAX:
+        raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {stream_count:,}")
     contents = Contents(bundles, built, label, lost or {}, config, progress)
     path = posixpath.join(folder, name or segment_name(label.segment_seq))
     parts = _Parts(contents)
@@ -80,14 +81,12 @@ class _Parts:
         self._contents = contents
 
     def __iter__(self) -> Iterator[Bytes]:
-        placed = lay_out(each.stream.body for each in self._contents.built)
+        placed = lay_out(each.streams.body for each in self._contents.built)
         size = placed[-1].end if placed else 0
         ending = InTheMeantime(lambda: self._contents.encode_end(placed), size)
         try:
             for each in placed:
-                yield each.gap
-                for piece in each.body.pieces:
-                    yield piece.data
+                yield from each.parts()
         finally:
             end, self.footer = ending.result()
         yield from end
@@ -100,7 +99,7 @@ def _built(
     builder: SegmentBuilder | None,
     config: SegmentConfig,
     trusted: bool,
-) -> list[BuiltStream]:
+) -> list[BuiltStreams]:
     """Have all bundles built, of which ``builder`` may have some already."""
     if builder is None or not builder.sound or not _begin_with(bundles, builder.bundles):
         builder = SegmentBuilder(config, trusted=trusted)

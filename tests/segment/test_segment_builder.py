@@ -222,7 +222,7 @@ def test_more_text_than_one_array_holds_begins_another_stream(monkeypatch):
     builder = SegmentBuilder(SegmentConfig(), trusted=True)
     for end in range(1, 6):
         builder.add(bundles[end - 1 : end], SLOTS)
-    assert [each.stream.bundles for each in builder.finish()] == [[0, 1], [2], [3, 4]]
+    assert [each.streams.bundles for each in builder.finish()] == [[0, 1], [2], [3, 4]]
     assert written(bundles, SegmentConfig(), builder)[0] == whole
 
 

@@ -52,7 +52,7 @@ def test_a_layout_has_the_same_checksums_whoever_computed_them(large, streams):
         placed = lay_out(map(Body, pieces_of(known=known)))
         checks = Checks()
         for stream in placed:
-            checks.add_stream(stream)
+            checks.add_streams(stream)
         found.append((checks.crc32, checks.size, checks.streams))
     assert found[0] == found[1]
     image = b""

@@ -19,6 +19,10 @@ class Clock(Protocol):
         """Nanoseconds since some fixed moment of this process; never goes back."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Do nothing for so long."""
+        ...
+
 
 class SystemClock:
     """The clocks of the operating system."""
@@ -30,3 +34,7 @@ class SystemClock:
     def monotonic_ns(self) -> int:
         """Nanoseconds since boot."""
         return time.monotonic_ns()
+
+    def pause(self, seconds: float) -> None:
+        """Do nothing for so long."""
+        time.sleep(seconds)

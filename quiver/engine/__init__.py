@@ -19,6 +19,7 @@
 ``sealed``        finalize: seal what is open, write it without the lock, register it
 ``scribe``        the thread that writes what an append has filled, and looks ahead
 ``pace``          whether there is time to unite dictionaries
+``manners``       when who writes a segment lets appends go on
 ``ahead``         what is done for a segment while it is open
 ``commit``        one sync for many: who leads, who follows, who is told
 ``delivery``      claim, ack, nack, defer

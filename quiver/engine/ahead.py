@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from quiver.config import SegmentConfig
 from quiver.payload import EncodedBundle
-from quiver.segment import SegmentBuilder
+from quiver.segment import Rest, SegmentBuilder, no_rest
 from quiver.slots import SlotTable
 
 __all__ = ["AHEAD_BYTES", "Preparation"]
@@ -26,9 +26,9 @@ A look costs about as much as the work on a megabyte, however little came.
 class Preparation:
     """The builder of one segment, which several threads may reach for."""
 
-    def __init__(self, config: SegmentConfig) -> None:
+    def __init__(self, config: SegmentConfig, rest: Rest = no_rest) -> None:
         self._lock = threading.Lock()
-        self._builder = SegmentBuilder(config, trusted=True)
+        self._builder = SegmentBuilder(config, trusted=True, rest=rest)
         self._wanted = False
         self.spent_ns = 0
         """How long it took so far."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from quiver.engine.ahead import AHEAD_BYTES, Preparation
 from quiver.engine.core import Core
+from quiver.engine.manners import resting
 from quiver.engine.sealed import try_write_sealed
 from quiver.engine.worker import Job, Worker
 from quiver.errors import ClosedError, QuiverError
@@ -38,7 +39,7 @@ def look_ahead(core: Core) -> None:
         if core.ahead is None and core.pace.hurries(opened.payload_bytes, age_ns):
             return
         if core.ahead is None:
-            core.ahead = Preparation(core.config.segment)
+            core.ahead = Preparation(core.config.segment, resting(core))
         ahead, slots, done = core.ahead, core.manifest.slots, core.ahead.bundle_count
         if done is None:
             return

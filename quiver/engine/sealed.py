@@ -19,6 +19,7 @@ import threading
 from typing import Final
 
 from quiver.engine.core import Core, Sealed
+from quiver.engine.manners import resting
 from quiver.engine.outgoing import settle
 from quiver.engine.saving import try_save_progress
 from quiver.engine.space import reclaim
@@ -217,6 +218,7 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
             builder=None if ahead is None else ahead.hand_over(),
             progress=sealed.progress.encode() if sealed.progress else b"",
             keep=keep,
+            rest=resting(core),
         )
     except QuiverError as error:
         core.metrics.add("quiver.segment.finalize_failures")

@@ -28,6 +28,7 @@ from quiver.segment.glance import Glance, glance
 from quiver.segment.open_segment import OpenSegment
 from quiver.segment.reader import SegmentReader
 from quiver.segment.relabel import write_relabelled
+from quiver.segment.rest import Rest, no_rest
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
 from quiver.segment.writer import SegmentLabel, write_segment
 
@@ -39,6 +40,7 @@ __all__ = [
     "Footer",
     "Glance",
     "OpenSegment",
+    "Rest",
     "SegmentBuilder",
     "SegmentInfo",
     "SegmentLabel",
@@ -46,6 +48,7 @@ __all__ = [
     "SlotRef",
     "StreamEntry",
     "glance",
+    "no_rest",
     "parse_segment_name",
     "read_info",
     "read_noted",

@@ -17,6 +17,7 @@ from quiver.ipc import decode_own_streams, decode_stream, schema_message
 from quiver.payload import EncodedBundle
 from quiver.segment.kept import KEPT_BYTES_MIN, keep
 from quiver.segment.open_segment import check_bundle
+from quiver.segment.rest import Rest, no_rest
 from quiver.segment.small import unite_small
 from quiver.segment.stream import (
     Chunks,
@@ -62,13 +63,14 @@ class SegmentBuilder:
     Payloads are ``trusted`` if this process encoded or checked them; others are validated first.
     """
 
-    def __init__(self, config: SegmentConfig, *, trusted: bool) -> None:
+    def __init__(self, config: SegmentConfig, *, trusted: bool, rest: Rest = no_rest) -> None:
         """Start without a bundle."""
         self.bundles: list[EncodedBundle] = []
         self.sound = True
         """Whether it holds all of ``bundles`` and no more: not after an ``add`` that failed."""
         self._config = config
         self._trusted = trusted
+        self._rest = rest
         self._groups: dict[tuple[int, bytes, bytes], _Group] = {}
 
     def add(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> None:
@@ -81,6 +83,7 @@ class SegmentBuilder:
             raise InputError("a builder is used after it failed", hint="begin with a new one")
         self.sound = False
         for key, members in self._gathered(bundles).items():
+            self._rest()
             self._add(key, members, slots)
         self.bundles += bundles
         self.sound = True
@@ -100,6 +103,7 @@ class SegmentBuilder:
         last: dict[tuple[int, bytes], tuple[bytes, _Members]] = {}
         for index, bundle in enumerate(bundles, len(self.bundles)):
             check_bundle(bundle)
+            self._rest()
             for slot_id, _, fingerprint, rows, data in bundle.payloads:
                 if not self._trusted:
                     decode_stream(data, rows=rows)
@@ -125,6 +129,7 @@ class SegmentBuilder:
         self.sound = False
         built = []
         for key, members in self._gathered(bundles).items():
+            self._rest()
             schema = pa.ipc.read_schema(pa.py_buffer(members.payloads[0]))
             kept = self._kept(schema, members, slots[key[0]].event_time)
             if kept is None:
@@ -141,7 +146,9 @@ class SegmentBuilder:
         if sum(map(len, payloads)) < KEPT_BYTES_MIN * len(payloads):
             chunks = Chunks(bundles, decode_own_streams(payloads), payloads)
             return unite_small(schema, chunks, event_column, config=self._config)
-        return keep(schema, bundles, payloads, rows=rows, event_column=event_column)
+        return keep(
+            schema, bundles, payloads, rows=rows, event_column=event_column, rest=self._rest
+        )
 
     def sum_up(self) -> None:
         """Compute checksums of what is in, so that nobody must who writes the segment."""

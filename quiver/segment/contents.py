@@ -23,6 +23,7 @@ from quiver.segment.format import LENGTH_MAX, Extension, Footer, encode_tail
 from quiver.segment.index import encode_index
 from quiver.segment.layout import Checks, Placed, StreamChecks
 from quiver.segment.manifest import BundleColumns, References, encode_manifest
+from quiver.segment.rest import Rest, no_rest
 from quiver.segment.sums import Piece
 from quiver.segment.tables import Column
 from quiver.slots import SlotTable
@@ -61,13 +62,14 @@ class Contents:
     config: SegmentConfig
     progress: bytes = b""
     """How far sources were read with these bundles; as ``quiver.progress`` writes it."""
+    rest: Rest = no_rest
 
     def encode_end(self, placed: Sequence[Placed]) -> tuple[list[Bytes], Footer]:
         """Write all that is behind the streams, which lie there, and give the footer too.
 
         Raises InputError if a table is larger than the footer can say.
         """
-        checks = Checks()
+        checks = Checks(self.rest)
         for each in placed:
             checks.add_streams(each)
         streams = StreamColumns.of(self.built)
@@ -81,20 +83,20 @@ class Contents:
             lost=dict(self.lost),
             compression=self.config.compression,
         )
-        tables = [
-            memoryview(
-                encode_columns(self._directory(streams, checks.streams, schemas), about, schemas)
-            ),
-            memoryview(encode_manifest(self._references(streams), self._bundle_columns(streams))),
-            memoryview(
-                encode_index(
-                    [found.pages for found in checks.streams],
-                    streams.chunk_rows(),
-                    bounds=[each.streams.bounds for each in self.built],
-                    alike=streams.alike,
-                )
-            ),
-        ]
+        directory = encode_columns(
+            self._directory(streams, checks.streams, schemas), about, schemas
+        )
+        self.rest()
+        manifest = encode_manifest(self._references(streams), self._bundle_columns(streams))
+        self.rest()
+        index = encode_index(
+            [found.pages for found in checks.streams],
+            streams.chunk_rows(),
+            bounds=[each.streams.bounds for each in self.built],
+            alike=streams.alike,
+        )
+        self.rest()
+        tables = [memoryview(table) for table in (directory, manifest, index)]
         if self.progress:
             tables.append(memoryview(self.progress))
         places, sums = [], []

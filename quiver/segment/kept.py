@@ -17,6 +17,7 @@ from quiver.ipc_around import FILE_HEAD, FileAround
 from quiver.segment.body import KeptBodies
 from quiver.segment.bounds import ColumnBounds
 from quiver.segment.events import EventRanges, event_place, event_ranges
+from quiver.segment.rest import Rest, no_rest
 from quiver.segment.stream import FinishedStreams
 
 __all__ = ["KEPT_BYTES_MIN", "PAGED_BYTES_MIN", "keep"]
@@ -34,6 +35,7 @@ def keep(
     *,
     rows: Sequence[int],
     event_column: str,
+    rest: Rest = no_rest,
 ) -> FinishedStreams | None:
     """Make a stream of each payload, all of one schema; None if one is not plainly one batch.
 
@@ -51,6 +53,7 @@ def keep(
             if around is None or tail is None:
                 return None
         tails.append(tail)
+        rest()
     return FinishedStreams(
         schema,
         bundles,

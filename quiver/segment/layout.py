@@ -19,6 +19,7 @@ import numpy as np
 from quiver.segment.body import Bodies, Body, KeptBodies
 from quiver.segment.format import ALIGNMENT
 from quiver.segment.pages import PageSums
+from quiver.segment.rest import Rest, no_rest
 from quiver.segment.sums import (
     BYTES_AT_ONCE,
     CRC32,
@@ -124,6 +125,7 @@ def lay_out(bodies: Iterable[Bodies]) -> list[Placed]:
 class Checks:
     """The checksums of each stream, and of all bytes of the file so far."""
 
+    rest: Rest = no_rest
     streams: list[StreamChecks] = field(default_factory=list)
     size: int = 0
     _sums: list[int] = field(default_factory=list)
@@ -163,6 +165,7 @@ class Checks:
                 lengths.append(len(part.data))
                 if place not in known:
                     pages.add(memoryview(part.data))
+                self.rest()
         whole = join_sums(CRC32C, wholes, lengths)
         length = stream.end - stream.offset
         self.streams.append(StreamChecks(stream.offset, length, whole, pages.found()))
@@ -181,6 +184,7 @@ class Checks:
             self._sums.append(found.crc32)
             self._lengths.append(len(front) - len(head) + length)
             self.streams.append(StreamChecks(offset, length, found.crc32c, pages))
+            self.rest()
         self.size = end
 
 

@@ -19,6 +19,7 @@ from quiver.segment.catalog import SegmentInfo, describe
 from quiver.segment.contents import Contents, SegmentLabel
 from quiver.segment.format import BUNDLES_MAX, STREAMS_MAX, Footer, segment_name
 from quiver.segment.layout import InTheMeantime, lay_out
+from quiver.segment.rest import Rest, no_rest
 from quiver.slots import SlotTable
 
 __all__ = ["SegmentLabel", "write_segment"]
@@ -39,6 +40,7 @@ def write_segment(
     name: str | None = None,
     progress: bytes = b"",
     keep: bool = False,
+    rest: Rest = no_rest,
 ) -> SegmentInfo:
     """Write bundles as the segment file of ``label`` in ``folder``, read-only from the start.
 
@@ -47,7 +49,8 @@ def write_segment(
     ``lost`` names slots of bundles, by their index, that damage took before: see ``Description``.
     ``config`` says how: its ``compression`` and ``dictionary_cardinality``. Payloads are
     ``trusted`` if this process encoded or checked them; others are validated first. ``builder`` has
-    taken the first of the same bundles already, if it is given, and takes the rest.
+    taken the first of the same bundles already, if it is given, and takes the others. ``rest`` is
+    called now and then, by two threads.
     When this returns the file and its name survive a power cut; if it raises, a file of that name
     is as it was, or all new. Any Arrow data can be written and reads back value for value.
     Raises InputError for no bundles, too many, or a slot that ``label`` does not know, and
@@ -58,13 +61,13 @@ def write_segment(
     if len(bundles) > BUNDLES_MAX:
         raise InputError(f"a segment holds at most {BUNDLES_MAX:,} bundles")
     if keep and config.compression == "none":
-        built = SegmentBuilder(config, trusted=trusted).keep(bundles, label.slots)
+        built = SegmentBuilder(config, trusted=trusted, rest=rest).keep(bundles, label.slots)
     else:
         built = _built(bundles, label.slots, builder=builder, config=config, trusted=trusted)
     stream_count = sum(each.streams.body.stream_count for each in built)
     if stream_count > STREAMS_MAX:
         raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {stream_count:,}")
-    contents = Contents(bundles, built, label, lost or {}, config, progress)
+    contents = Contents(bundles, built, label, lost or {}, config, progress, rest)
     path = posixpath.join(folder, name or segment_name(label.segment_seq))
     parts = _Parts(contents)
     size = write_new(disk, path, parts, mode=SEALED_MODE)

@@ -29,6 +29,9 @@ class ManualClock:
         with self._lock:
             return self._monotonic_ns
 
+    def pause(self, seconds: float) -> None:
+        """Let nobody wait: time passes by ``step`` alone."""
+
     def step(self, duration: float | str) -> None:
         """Let time pass on both clocks: seconds, or a duration such as ``"25ms"``."""
         passed_ns = parse_duration(duration)

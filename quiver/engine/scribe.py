@@ -15,6 +15,7 @@ import pyarrow as pa
 from quiver.engine.ahead import AHEAD_BYTES, Preparation
 from quiver.engine.core import Core
 from quiver.engine.manners import resting
+from quiver.engine.pace import work_of
 from quiver.engine.sealed import try_write_sealed
 from quiver.engine.worker import Job, Worker
 from quiver.errors import ClosedError, QuiverError
@@ -36,7 +37,8 @@ def look_ahead(core: Core) -> None:
             return
         began_ns = core.clock.monotonic_ns()
         age_ns = began_ns - (opened.opened_ns or began_ns)
-        if core.ahead is None and core.pace.hurries(opened.payload_bytes, age_ns):
+        if core.pace.hurries(work_of(opened), age_ns):
+            core.ahead = None  # Also what was begun: the rest of it would take longer.
             return
         if core.ahead is None:
             core.ahead = Preparation(core.config.segment, resting(core))

@@ -21,6 +21,7 @@ from typing import Final
 from quiver.engine.core import Core, Sealed
 from quiver.engine.manners import resting
 from quiver.engine.outgoing import settle
+from quiver.engine.pace import work_of
 from quiver.engine.saving import try_save_progress
 from quiver.engine.space import reclaim
 from quiver.engine.stored import fetch_stored
@@ -54,7 +55,7 @@ def seal(core: Core) -> None:
     if not opened.bundles:
         return
     last_seq = opened.bundles[-1].wal_seq
-    now_ns = core.clock.monotonic_ns()
+    full_ns = core.clock.monotonic_ns() if opened.full_ns is None else opened.full_ns
     core.sealed = Sealed(
         opened,
         core.next_segment_seq,
@@ -62,7 +63,7 @@ def seal(core: Core) -> None:
         max(last_seq, core.next_wal_seq - 1),
         core.open_end,
         core.ahead,
-        now_ns - (now_ns if opened.opened_ns is None else opened.opened_ns),
+        full_ns - (full_ns if opened.opened_ns is None else opened.opened_ns),
         core.progress.seal(),
     )
     core.ahead = None
@@ -204,9 +205,9 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
         wal_offset=sealed.end.offset,
     )
     folder = core.path("segments")
-    ahead, byte_count = sealed.ahead, sealed.content.payload_bytes
+    ahead, work = sealed.ahead, work_of(sealed.content)
     began_ns = core.clock.monotonic_ns()
-    keep = not ahead and core.pace.keeps(byte_count, sealed.filled_ns)
+    keep = not ahead and core.pace.keeps(work, sealed.filled_ns)
     try:
         info = write_segment(
             core.disk,
@@ -228,7 +229,7 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
         raise
     if not keep:
         spent_ns = 0 if ahead is None else ahead.spent_ns
-        core.pace.note(byte_count, spent_ns + core.clock.monotonic_ns() - began_ns)
+        core.pace.note(work, spent_ns + core.clock.monotonic_ns() - began_ns)
     return info
 
 

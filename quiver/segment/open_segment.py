@@ -45,6 +45,8 @@ class OpenSegment:
         """How many of them were recovered and are in the log, not in memory."""
         self.payload_bytes = 0
         self.opened_ns: int | None = None
+        self.full_ns: int | None = None
+        """Since when bundles wait because it is full and cannot be sealed; mostly none did."""
 
     def add(
         self, bundle: EncodedBundle, now_ns: int, *, stored: StoredBundle | None = None
@@ -156,6 +158,11 @@ class OpenSegment:
     def bundle_count(self) -> int:
         """How many bundles it holds."""
         return len(self.bundles)
+
+    @property
+    def payload_count(self) -> int:
+        """How many payloads its bundles have together."""
+        return self._payload_count
 
     @property
     def stream_count(self) -> int:

@@ -7,8 +7,14 @@ import pytest
 
 import quiver
 from quiver.config import SegmentConfig
-from quiver.engine.pace import Pace
-from quiver.segment import SegmentReader
+from quiver.engine import ingest
+from quiver.engine import open as open_store
+from quiver.engine.pace import Pace, work_of
+from quiver.engine.scribe import look_ahead
+from quiver.engine.sealed import seal
+from quiver.payload import EncodedBundle, Payload
+from quiver.segment import OpenSegment, SegmentReader
+from quiver.testing.manual_clock import ManualClock
 from quiver.testing.same import difference
 
 MB = 1_000_000
@@ -45,6 +51,59 @@ def test_how_long_it_took_is_learnt_and_the_worst_forgotten_by_and_by():
     small = pace()
     small.note(MB, 10_000 * MS)
     assert not small.keeps(32 * MB, 300 * MS)
+
+
+def opened(payload_bytes: int, *, bundles: int) -> OpenSegment:
+    """An open segment of so many bundles of a payload each, of so many bytes together."""
+    content = OpenSegment(SegmentConfig())
+    payload = Payload(0, 0, bytes(32), 1, bytes(payload_bytes // bundles))
+    for number in range(bundles):
+        content.add(EncodedBundle(number, 0, (payload,)), 0)
+    return content
+
+
+def test_many_small_payloads_are_more_work_than_few_large_ones():
+    few, many = opened(10 * MB, bundles=5), opened(10 * MB, bundles=5000)
+    assert not pace().keeps(work_of(few), 200 * MS)
+    assert pace().keeps(work_of(many), 200 * MS)
+
+
+def test_what_was_begun_is_let_go_once_bundles_come_too_fast(tmp_path):
+    with open_store(tmp_path, slots=["a"], clock=ManualClock(), worker=False) as store:
+        core = store._core
+        store.append({"a": batch(0)})
+        look_ahead(core)
+        assert core.ahead.bundle_count == 1
+        for number in range(1, 80):
+            store.append({"a": batch(number)})
+        look_ahead(core)
+        assert core.ahead is None
+
+
+def test_the_time_that_appends_wait_for_the_writer_is_not_time_to_unite(tmp_path, monkeypatch):
+    clock = ManualClock()
+    config = {"segment": {"target_size": "100KB", "max_open_duration": "1h"}}
+    with open_store(tmp_path, slots=["a"], config=config, clock=clock, worker=False) as store:
+        core = store._core
+        store.append({"a": batch(0)})
+        with core.lock:
+            seal(core)
+            core.writer = 0  # As if somebody were at it.
+        for _ in range(20):
+            if not core.open_segment.is_full:
+                clock.step("1s")
+                store.append({"a": batch(1)})
+        assert core.open_segment.is_full
+        took_ns = clock.monotonic_ns() - core.open_segment.opened_ns
+
+        def wait(core):
+            clock.step("100s")
+            core.sealed = core.writer = None
+
+        monkeypatch.setattr(ingest, "wait_for_writer", wait)
+        with core.lock:
+            assert ingest.take(core, ingest.encode(core, {"a": batch(2)})).has_sealed
+        assert core.sealed.filled_ns == took_ns
 
 
 @pytest.mark.parametrize("how", ["unite", "keep"])

@@ -102,7 +102,7 @@ class Sealed:
     ahead: Preparation | None = None
     """What was done for it while it was open."""
     filled_ns: int = 0
-    """How long it was open, until it was full."""
+    """How long it was open before somebody waited for it to be sealed."""
     progress: Table = field(default_factory=Table)
     """How far sources were read with its bundles."""
 

@@ -139,8 +139,6 @@ def _wait_for_memory(core: Core) -> None:
             is_full = opened.is_full
         if not is_full:
             return
-        if opened.full_ns is None:
-            opened.full_ns = core.clock.monotonic_ns()
         if core.writer is None:
             write_sealed(core)
         else:

@@ -55,7 +55,7 @@ def seal(core: Core) -> None:
     if not opened.bundles:
         return
     last_seq = opened.bundles[-1].wal_seq
-    full_ns = core.clock.monotonic_ns() if opened.full_ns is None else opened.full_ns
+    filled_ns = core.clock.monotonic_ns() if opened.wanted_ns is None else opened.wanted_ns
     core.sealed = Sealed(
         opened,
         core.next_segment_seq,
@@ -63,7 +63,7 @@ def seal(core: Core) -> None:
         max(last_seq, core.next_wal_seq - 1),
         core.open_end,
         core.ahead,
-        full_ns - (full_ns if opened.opened_ns is None else opened.opened_ns),
+        filled_ns - (filled_ns if opened.opened_ns is None else opened.opened_ns),
         core.progress.seal(),
     )
     core.ahead = None
@@ -102,6 +102,8 @@ def finalize_up_to(core: Core, wal_seq: int, *, as_closer: bool = False) -> Segm
 def wait_for_writer(core: Core) -> None:
     """Wait until the writer has ended, or for a while; CapacityError if it is this very thread."""
     refuse_writer(core)
+    if core.open_segment.wanted_ns is None:
+        core.open_segment.wanted_ns = core.clock.monotonic_ns()
     core.written.wait(_LOOK_AGAIN_SECONDS)
 
 

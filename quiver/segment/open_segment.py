@@ -45,8 +45,8 @@ class OpenSegment:
         """How many of them were recovered and are in the log, not in memory."""
         self.payload_bytes = 0
         self.opened_ns: int | None = None
-        self.full_ns: int | None = None
-        """Since when bundles wait because it is full and cannot be sealed; mostly none did."""
+        self.wanted_ns: int | None = None
+        """Since when somebody waits until it can be sealed; mostly nobody had to."""
 
     def add(
         self, bundle: EncodedBundle, now_ns: int, *, stored: StoredBundle | None = None

@@ -27,6 +27,8 @@ CRC32C: Final = 0x82F63B78
 BYTES_AT_ONCE: Final = 1 << 18
 """As much as stays in a processor's cache while several checks go over it."""
 
+_KEEP_INTERPRETER: Final = 0
+
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
 
@@ -51,12 +53,15 @@ class Piece(NamedTuple):
 def sum_up(data: Bytes, before: Sums = NOTHING) -> Sums:
     """Compute both checks, behind the bytes that have those ``before``."""
     if len(data) <= BYTES_AT_ONCE:
-        return Sums(zlib.crc32(data, before.crc32), crc32c.crc32c(data, before.crc32c))
+        # The first one lets others have the interpreter; the second takes no longer than that does.
+        return Sums(
+            zlib.crc32(data, before.crc32),
+            crc32c.crc32c(data, before.crc32c, gil_release_mode=_KEEP_INTERPRETER),
+        )
     found = before
     view = memoryview(data)
     for start in range(0, len(view), BYTES_AT_ONCE):
-        block = view[start : start + BYTES_AT_ONCE]
-        found = Sums(zlib.crc32(block, found.crc32), crc32c.crc32c(block, found.crc32c))
+        found = sum_up(view[start : start + BYTES_AT_ONCE], found)
     return found
 
 

@@ -96,11 +96,11 @@ def test_the_time_that_appends_wait_for_the_writer_is_not_time_to_unite(tmp_path
         assert core.open_segment.is_full
         took_ns = clock.monotonic_ns() - core.open_segment.opened_ns
 
-        def wait(core):
+        def wait(_):
             clock.step("100s")
             core.sealed = core.writer = None
 
-        monkeypatch.setattr(ingest, "wait_for_writer", wait)
+        monkeypatch.setattr(core.written, "wait", wait)
         with core.lock:
             assert ingest.take(core, ingest.encode(core, {"a": batch(2)})).has_sealed
         assert core.sealed.filled_ns == took_ns

@@ -37,8 +37,9 @@ def look_ahead(core: Core) -> None:
             return
         began_ns = core.clock.monotonic_ns()
         age_ns = began_ns - (opened.opened_ns or began_ns)
-        if core.pace.hurries(work_of(opened), age_ns):
-            core.ahead = None  # Also what was begun: the rest of it would take longer.
+        # What was begun is let go if it is far too fast: the rest of it would take longer.
+        if core.pace.hurries(work_of(opened), age_ns if core.ahead is None else 2 * age_ns):
+            core.ahead = None
             return
         if core.ahead is None:
             core.ahead = Preparation(core.config.segment, resting(core))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ __all__ = ["Integers", "StreamColumns"]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-_INT64 = np.iinfo(np.int64)
+_INT64: Final = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class StreamColumns:
     alike: Integers
     """Of each stream: the place of what it was built with."""
     chunk_counts: Integers
-    """Of each stream: how many chunks it has; none has none."""
+    """Of each stream: how many chunks it has, one at least."""
     bundles: Integers
     """Of each chunk: the index of its bundle."""
     rows: Integers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,8 @@ from quiver.slots import SlotTable
 
 __all__ = ["Contents", "SegmentLabel"]
 
-_FINGERPRINT = pa.binary(32)
-_NULL_COUNTS = pa.list_(pa.uint64())
+_FINGERPRINT: Final = pa.binary(32)
+_NULL_COUNTS: Final = pa.list_(pa.uint64())
 _Omissions: TypeAlias = Mapping[tuple[int, int], bytes | None]
 """By slot, and the identity of a schema that is alive meanwhile."""
 

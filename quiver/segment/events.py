@@ -42,16 +42,6 @@ class EventRanges(NamedTuple):
         """Give those of chunks without event time."""
         return cls(np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, bool))
 
-    def part(self, start: int, stop: int) -> EventRanges:
-        """Give those of chunks ``[start, stop)``."""
-        return EventRanges(self.low[start:stop], self.high[start:stop], self.known[start:stop])
-
-    def span(self) -> tuple[int, int] | None:
-        """Give the range that holds all of them; None if there is none."""
-        if not self.known.any():
-            return None
-        return int(self.low[self.known].min()), int(self.high[self.known].max())
-
 
 def event_place(schema: pa.Schema, name: str) -> int | None:
     """Find the column of event time; None if there is none, or it is no timestamp, or not alone."""

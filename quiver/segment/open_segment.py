@@ -46,7 +46,7 @@ class OpenSegment:
         self.payload_bytes = 0
         self.opened_ns: int | None = None
         self.wanted_ns: int | None = None
-        """Since when somebody waits until it can be sealed; mostly nobody had to."""
+        """Since when somebody waits until it can be sealed, and no bundle came; mostly None."""
 
     def add(
         self, bundle: EncodedBundle, now_ns: int, *, stored: StoredBundle | None = None
@@ -59,6 +59,7 @@ class OpenSegment:
         self.bundles.append(bundle if stored is None else stored)
         self.stored_count += stored is not None
         self._payload_count += len(bundle.payloads)
+        self.wanted_ns = None
         for payload in bundle.payloads:
             self.payload_bytes += len(payload.data)
             self._streams.add((payload.slot_id, payload.fingerprint))

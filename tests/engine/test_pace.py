@@ -80,6 +80,13 @@ def test_what_was_begun_is_let_go_once_bundles_come_too_fast(tmp_path):
         assert core.ahead is None
 
 
+def test_who_waited_before_a_bundle_came_does_not_count():
+    content = opened(MB, bundles=1)
+    content.wanted_ns = 1
+    content.add(EncodedBundle(1, 0, ()), 2)
+    assert content.wanted_ns is None
+
+
 def test_the_time_that_appends_wait_for_the_writer_is_not_time_to_unite(tmp_path, monkeypatch):
     clock = ManualClock()
     config = {"segment": {"target_size": "100KB", "max_open_duration": "1h"}}

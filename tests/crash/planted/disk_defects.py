@@ -91,8 +91,8 @@ DEFECTS: Final = (
     Defect(
         "a segment says that it holds less than it does",
         "quiver.segment.contents",
-        "wal_seq_last=max(bundle.wal_seq for bundle in bundles),",
-        "wal_seq_last=min(bundle.wal_seq for bundle in bundles),",
+        "wal_seq_last=int(wal_seqs.max()),",
+        "wal_seq_last=int(wal_seqs.min()),",
     ),
     Defect(
         "the checksum of a footer is not looked at",

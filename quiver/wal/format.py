@@ -3,7 +3,7 @@
 ::
 
     file     header (30) | entry | entry | ...
-    header   magic[10] | version u16 | reserved u16 | layout digest[16]
+    header   magic[10] | version u16 | kind u16 | layout digest[16]
     entry    entry_len u32 | head (25) | block | block | ... | crc32c u32
     head     type u8 | ingestion_ns i64 | wal_seq u64 | slot bitmap u64
     note     note_len u32 | note, behind the head of a bundle of type 2 and of no other
@@ -39,9 +39,12 @@ __all__ = [
     "HEADER",
     "HEADER_BYTES",
     "LENGTH",
+    "MAGIC",
     "NOTED",
     "NOTE_LENGTH",
+    "REUSED",
     "SIDECAR",
+    "VERSION",
     "Frame",
     "Place",
     "decode_bundle",
@@ -71,6 +74,8 @@ SIDECAR: Final = struct.Struct("<8sHHQQI")
 MAGIC: Final = b"QUIVER\0WAL"
 SIDECAR_MAGIC: Final = b"QUIVER\0T"
 VERSION: Final = 1
+REUSED: Final = 0x4552
+"""The kind of a file that was used before, "RE"; others have 0. No damaged byte makes it either."""
 HEADER_BYTES: Final = HEADER.size
 ENTRY_OVERHEAD: Final = LENGTH.size + CRC.size
 ENTRY_BYTES_MIN: Final = ENTRY_OVERHEAD + HEAD.size
@@ -84,6 +89,7 @@ CHECKPOINT: Final = 1
 NOTED: Final = 2
 """Entry types. Whatever else stands there is skipped by its length."""
 CHECKPOINT_BODY: Final = struct.Struct("<QQ")
+_NO_MASK: Final = (0,)
 
 
 class Place(NamedTuple):
@@ -111,9 +117,9 @@ class Frame(NamedTuple):
     note: memoryview | None = None
 
 
-def encode_header(digest: bytes) -> bytes:
-    """Write a file header for a layout digest of 16 bytes."""
-    return HEADER.pack(MAGIC, VERSION, 0, digest)
+def encode_header(digest: bytes, *, kind: int = 0) -> bytes:
+    """Write a file header for a layout digest of 16 bytes; ``kind`` is 0 or REUSED."""
+    return HEADER.pack(MAGIC, VERSION, kind, digest)
 
 
 def decode_header(data: bytes, digest: bytes) -> DamageError | None:
@@ -126,12 +132,12 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
     in the file may be interpreted.
     """
     expected = encode_header(digest)
-    if data == expected:
+    if data in (expected, encode_header(digest, kind=REUSED)):
         return None
     if len(data) < HEADER_BYTES:
         return TornEntry("a WAL header is too short", expected=HEADER_BYTES, found=len(data))
     wrong = sum(a != b for a, b in zip(data, expected, strict=True))
-    magic, version, _reserved, found = HEADER.unpack(data)
+    magic, version, _kind, found = HEADER.unpack(data)
     if wrong == 1 or magic != MAGIC or (version, found) == (VERSION, digest):
         return DamagedEntry("a WAL header is damaged", expected=expected.hex(), found=data.hex())
     if version != VERSION:
@@ -208,9 +214,12 @@ def decode_checkpoint(frame: Frame) -> Place:
     return Place(*CHECKPOINT_BODY.unpack_from(frame.body, HEAD.size))
 
 
-def frame_at(buffer: memoryview, offset: int, entry_bytes_max: int) -> Frame:
+def frame_at(
+    buffer: memoryview, offset: int, entry_bytes_max: int, *, masks: tuple[int, ...] = _NO_MASK
+) -> Frame:
     """Check the entry that starts at ``offset``; its body is a view of the buffer.
 
+    Its checksum may be XORed with one of ``masks``, as in files that were used before (``reuse``).
     Raises TornEntry if the buffer ends before the entry does, DamagedEntry if its length cannot
     be right or its checksum or structure is wrong. ``.offset`` of the error is ``offset``.
     """
@@ -229,11 +238,11 @@ def frame_at(buffer: memoryview, offset: int, entry_bytes_max: int) -> Frame:
         raise TornEntry(
             "an entry ends early", offset=offset, expected=length + ENTRY_OVERHEAD, found=rest
         )
-    return _checked(buffer, offset, length)
+    return _checked(buffer, offset, length, masks=masks)
 
 
 def frame_with_damaged_length(
-    buffer: memoryview, offset: int, entry_bytes_max: int
+    buffer: memoryview, offset: int, entry_bytes_max: int, *, masks: tuple[int, ...] = _NO_MASK
 ) -> Frame | None:
     """Find an entry whose length field alone is wrong, by adding up its blocks; else None.
 
@@ -257,24 +266,24 @@ def frame_with_damaged_length(
     if length > entry_bytes_max or start + length + CRC.size > len(buffer):
         return None
     try:
-        return _checked(buffer, offset, length)
+        return _checked(buffer, offset, length, masks=masks)
     except DamagedEntry:
         return None
 
 
-def _checked(buffer: memoryview, offset: int, length: int) -> Frame:
+def _checked(buffer: memoryview, offset: int, length: int, *, masks: tuple[int, ...]) -> Frame:
     start = offset + LENGTH.size
     body = buffer[start : start + length]
     (expected,) = CRC.unpack_from(buffer, start + length)
     found = crc32c(body)
-    if found != expected:
+    if found ^ expected not in masks:
         raise DamagedEntry(
             "the checksum of an entry is wrong",
             offset=offset,
             expected=f"{expected:#010x}",
             found=f"{found:#010x}",
         )
-    return _parsed(body, offset, expected)
+    return _parsed(body, offset, found)
 
 
 def _parsed(body: memoryview, offset: int, checksum: int) -> Frame:

@@ -12,11 +12,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from quiver.disk import File, PassingWindow, Window
+from quiver.disk import File
 from quiver.errors import DamagedEntry, DamageError, TornEntry
 from quiver.stored_run import StoredRun
+from quiver.wal.content import Content
 from quiver.wal.format import (
     BUNDLE,
+    CHECKPOINT,
     ENTRY_BYTES_MIN,
     ENTRY_OVERHEAD,
     HEAD,
@@ -25,10 +27,8 @@ from quiver.wal.format import (
     NOTED,
     Frame,
     Place,
-    frame_at,
-    frame_with_damaged_length,
 )
-from quiver.wal.sweep import sweep_view
+from quiver.wal.reuse import MARK_BYTES
 
 __all__ = [
     "BadRegion",
@@ -43,9 +43,6 @@ __all__ = [
 ]
 
 _SEARCH: Final = 1 << 20
-_NEAR: Final = 1 << 13
-_SWEPT_BYTES_MAX: Final = 1 << 25
-"""What is larger is looked at by itself, and its memory let go of behind it."""
 _CHECK_WORK: Final = 4
 """How many times the size of the file a search for the next entry may checksum."""
 
@@ -94,93 +91,24 @@ class Tail(NamedTuple):
 WalItem: TypeAlias = Entry | BadRegion | Tail
 
 
-class _Bytes(Window):
-    """The entries of a file, each where it is asked for; frames keep their bytes alive."""
-
-    def __init__(self, file: File, limit: int) -> None:
-        super().__init__(file)
-        self.limit = limit
-        self._swept = 0
-        self._passing: PassingWindow | None = None
-
-    def run(self, offset: int, last_seq: int, generation: int) -> StoredRun | None:
-        """Find many good bundles from a file offset on; None if they are not many, or not good."""
-        if offset < self._swept:
-            return None
-        passing = self._passing = self._passing or PassingWindow(self._file)
-        view, inside = passing.view(offset, ENTRY_OVERHEAD)
-        length = int.from_bytes(view[inside : inside + 4], "little")
-        if length <= min(self.limit, _SWEPT_BYTES_MAX):
-            view, inside = passing.view(offset, length + ENTRY_OVERHEAD)
-        run, end = sweep_view(
-            view,
-            inside,
-            base=offset - inside,
-            last_seq=last_seq,
-            limit=self.limit,
-            generation=generation,
-        )
-        self._swept = offset + end - inside
-        return run
-
-    def _passed(self, offset: int) -> bytes | None:
-        """Give a copy of the entry at a file offset, if it was read to look for many."""
-        if self._passing is None:
-            return None
-        head = self._passing.copied(offset, ENTRY_OVERHEAD)
-        length = 0 if head is None else int.from_bytes(head[:4], "little")
-        return self._passing.copied(offset, length + ENTRY_OVERHEAD) if length else None
-
-    def frame(self, offset: int) -> Frame:
-        """Check the entry at a file offset; raises as ``frame_at``, with file offsets."""
-        inside, ready = offset - self._start, len(self._view)
-        ends_inside = False
-        if 0 <= inside <= ready - ENTRY_OVERHEAD:
-            (length,) = LENGTH.unpack_from(self._view, inside)
-            ends_inside = length <= self.limit and inside + length + ENTRY_OVERHEAD <= ready
-        view = self._view
-        if (copied := self._passed(offset)) is not None:
-            view, inside = memoryview(copied), 0
-        elif not ends_inside:
-            view, inside = self.view(offset, ENTRY_OVERHEAD)
-            length = int.from_bytes(view[inside : inside + 4], "little")
-            if length <= self.limit:
-                view, inside = self.view(offset, length + ENTRY_OVERHEAD)
-        try:
-            return frame_at(view, inside, self.limit)
-        except DamageError as error:
-            raise error.at(self._file.path, base=offset - inside) from error
-
-    def frame_by_blocks(self, offset: int) -> Frame | None:
-        """Find an entry at a file offset whose length field alone is damaged."""
-        rest = min(self.size - offset, self.limit + ENTRY_OVERHEAD)
-        view, inside = self.view(offset, rest)
-        return frame_with_damaged_length(view[: inside + rest], inside, self.limit)
-
-    def next_nonzero(self, offset: int) -> int:
-        """Find the first byte at or after ``offset`` that is not 0; the size if there is none."""
-        piece = _NEAR  # Mostly it is there.
-        while offset < self.size:
-            data_at = self._file.next_data(offset)
-            if data_at is None:
-                return self.size
-            data = self._file.read(data_at, piece)
-            is_other = np.frombuffer(data, np.uint8) != 0
-            if is_other.any():
-                return data_at + int(is_other.argmax())
-            offset, piece = data_at + len(data), _SEARCH
-        return self.size
-
-
 def walk(
-    file: File, start: int, *, entry_bytes_max: int, last_seq: int = -1, is_active: bool = True
+    file: File,
+    start: int,
+    *,
+    entry_bytes_max: int,
+    last_seq: int = -1,
+    is_active: bool = True,
+    generation: int | None = None,
 ) -> Iterator[WalItem]:
     """Go through a file from an entry boundary; the last item is always a Tail.
 
     ``last_seq`` is the sequence of the entry before ``start``. A file that is not active was
     finished and synced before its rotation, so anything wrong in it is damage, also at its end.
+    One that is being used again, for another ``generation`` than is asked for, has nothing in it.
     """
-    data = _Bytes(file, entry_bytes_max)
+    data = Content(file, entry_bytes_max, generation)
+    if generation is not None and data.generation not in (None, generation):
+        start = data.size
     for item in _go_through(data, start, last_seq, is_active=is_active):
         if not isinstance(item, StoredRun):
             yield item
@@ -190,12 +118,12 @@ def sweep(
     file: File, start: int, *, entry_bytes_max: int, last_seq: int, is_active: bool, generation: int
 ) -> Iterator[WalItem | StoredRun]:
     """Do the same, and give good bundles that follow each other together, without their bytes."""
-    data = _Bytes(file, entry_bytes_max)
+    data = Content(file, entry_bytes_max, generation)
     return _go_through(data, start, last_seq, is_active=is_active, generation=generation)
 
 
 def _go_through(
-    data: _Bytes, start: int, last_seq: int, *, is_active: bool, generation: int | None = None
+    data: Content, start: int, last_seq: int, *, is_active: bool, generation: int | None = None
 ) -> Iterator[WalItem | StoredRun]:
     offset = start
     while offset < data.size:
@@ -210,21 +138,24 @@ def _go_through(
                 last_seq = item.frame.wal_seq
             yield item
         elif isinstance(item, BadRegion):
-            if item.end == data.size and is_active:
+            if is_active and (item.end == data.size or data.mark(item.end) is not None):
                 yield _tail(data, item)
                 return
             yield item
+        elif isinstance(item, Tail):
+            yield item
+            return
         offset = item if isinstance(item, int) else item.end
     yield Tail(max(offset, start), data.size, None, is_torn=False)
 
 
-def _tail(data: _Bytes, region: BadRegion) -> Tail:
+def _tail(data: Content, region: BadRegion) -> Tail:
     zeros = data.next_nonzero(region.offset) == data.size
     is_torn = zeros or isinstance(region.error, TornEntry)
-    return Tail(region.offset, data.size, region.error, is_torn=is_torn)
+    return Tail(region.offset, region.end, region.error, is_torn=is_torn)
 
 
-def _item_at(data: _Bytes, offset: int, last_seq: int) -> Entry | BadRegion | int:
+def _item_at(data: Content, offset: int, last_seq: int) -> WalItem | int:
     """Say what is at a place; an int is the end of a hole."""
     try:
         frame = data.frame(offset)
@@ -239,20 +170,26 @@ def _item_at(data: _Bytes, offset: int, last_seq: int) -> Entry | BadRegion | in
         )
     except DamageError as caught:
         error = caught
+        if data.mark(offset) is not None:
+            return Tail(offset, offset, None, is_torn=False)
         whole = data.frame_by_blocks(offset)
         if whole is not None and _follows(whole, last_seq):
             return Entry(offset, offset + whole.end - whole.offset, whole, error)
     found = _next_entry(data, offset, last_seq)
-    if offset == HEADER_BYTES:
+    if offset in (HEADER_BYTES, data.first):
         end = data.next_nonzero(offset)
         if end >= found:
             return found
+        if (mark := data.mark_near(end)) is not None:
+            return mark
         if (torn := _torn_near(data, end)) is not None and found == data.size:
             return torn
+    if found == data.size and data.generation is not None and not isinstance(error, TornEntry):
+        found = data.claimed_end(offset, last_seq)
     return BadRegion(offset, found, error)
 
 
-def _torn_near(data: _Bytes, end: int) -> int | None:
+def _torn_near(data: Content, end: int) -> int | None:
     """Find an unfinished entry that is all there is behind a hole; it may begin with zeros.
 
     What is as long as it says, and wrong, is damage and not unfinished.
@@ -292,14 +229,16 @@ def begin_of(file: File, generation: int, sidecar: Place | None) -> int:
     """
     if sidecar is None or sidecar.generation != generation:
         return HEADER_BYTES
-    data = _Bytes(file, file.size())
-    end = data.next_nonzero(HEADER_BYTES)
-    if not HEADER_BYTES <= sidecar.offset <= end:
+    data = Content(file, file.size(), generation)
+    end = data.next_nonzero(data.first)
+    if not data.first <= sidecar.offset <= end:
         return HEADER_BYTES
     # A length may begin with up to three zeros. If more follow, either the entry is gone, or the
     # hole is of a later time than this sidecar: then it ends with an entry.
     later = range(max(sidecar.offset + LENGTH.size, end - LENGTH.size + 1), end + 1)
     is_later = any(_good(data, offset, -1) for offset in later)
+    mark = data.mark_near(end)
+    is_later |= mark is not None and mark > sidecar.offset
     return HEADER_BYTES if is_later else sidecar.offset
 
 
@@ -307,7 +246,7 @@ def _follows(frame: Frame, last_seq: int) -> bool:
     return frame.wal_seq > last_seq or frame.entry_type != BUNDLE
 
 
-def _next_entry(data: _Bytes, offset: int, last_seq: int) -> int:
+def _next_entry(data: Content, offset: int, last_seq: int) -> int:
     """Find where the next good entry behind the bad one at ``offset`` starts, or the file's end.
 
     First where the bad entry's own length says, so that entries inside its payload (a store of
@@ -338,13 +277,13 @@ def _next_entry(data: _Bytes, offset: int, last_seq: int) -> int:
     return data.size
 
 
-def _behind(data: _Bytes, offset: int) -> int:
+def _behind(data: Content, offset: int) -> int:
     """Where an entry ends if its length is right."""
     view, inside = data.view(offset, ENTRY_OVERHEAD)
     return offset + int.from_bytes(view[inside : inside + 4], "little") + ENTRY_OVERHEAD
 
 
-def _good(data: _Bytes, offset: int, last_seq: int) -> bool:
+def _good(data: Content, offset: int, last_seq: int) -> bool:
     if offset + ENTRY_BYTES_MIN > data.size:
         return False
     try:
@@ -376,11 +315,15 @@ def _plausible(
 
 
 def first_entry(file: File, offset: int, entry_bytes_max: int) -> Frame | None:
-    """Read the entry at ``offset`` if there is a good one."""
-    data = _Bytes(file, entry_bytes_max)
+    """Read the entry at ``offset`` if there is a good one; a mark is as good as a checkpoint."""
+    data = Content(file, entry_bytes_max)
     if not HEADER_BYTES <= offset < data.size:
         return None
     try:
         return data.frame(offset)
     except DamageError:
+        seq = data.mark(offset)
+    end = offset + MARK_BYTES
+    if seq is None:
         return None
+    return Frame(offset, end, CHECKPOINT, 0, seq, 0, memoryview(b""), (), 0)

@@ -24,8 +24,6 @@ _Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _START: Final = struct.Struct("<IB8xQ")
 """Length, type and sequence of an entry."""
-_WITH_OWN_CHECKSUM: Final = 0x48674BC7
-"""The CRC32C of any bytes with their own CRC32C behind them."""
 _FEW: Final = 2
 _FEW_BYTES: Final = 1 << 17
 """What is less is looked at by itself faster."""
@@ -45,20 +43,32 @@ Swept: TypeAlias = tuple[StoredRun | None, int]
 
 
 def sweep_view(
-    view: memoryview, at: int, *, base: int, last_seq: int, limit: int, generation: int
+    view: memoryview,
+    at: int,
+    *,
+    base: int,
+    last_seq: int,
+    limit: int,
+    generation: int,
+    mask: int = 0,
 ) -> Swept:
     """Find the entries from place ``at`` of a view on, which is ``base`` bytes into its file."""
-    starts, end = _starts(view, at, last_seq)
+    starts, end = _starts(view, at, last_seq, sound=_with_own_checksum(mask))
     if len(starts) < _FEW and end - at < _FEW_BYTES:
         return None, end
-    run = _columns(view, np.array(starts, np.int64), limit)
+    run = _columns(view, np.array(starts, np.int64), limit=limit, mask=mask)
     if run is None:
         return None, end
     first_seq = _START.unpack_from(view, at)[2]
     return run._replace(generation=generation, first_seq=first_seq, offsets=run.offsets + base), end
 
 
-def _starts(view: memoryview, at: int, last_seq: int) -> tuple[list[int], int]:
+def _with_own_checksum(mask: int) -> int:
+    """Give the CRC32C of any bytes with their own CRC32C behind them, XORed with a mask."""
+    return crc32c(mask.to_bytes(4, "little"))
+
+
+def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[list[int], int]:
     """List where bundles begin whose checksums are right, and say where the last one ends.
 
     The first is above ``last_seq``, and each of the others follows the one before.
@@ -75,7 +85,7 @@ def _starts(view: memoryview, at: int, last_seq: int) -> tuple[list[int], int]:
         end = at + length + ENTRY_OVERHEAD
         if kind != BUNDLE or wal_seq != wanted or end > size:
             break
-        if check(view[at + LENGTH.size : end]) != _WITH_OWN_CHECKSUM:
+        if check(view[at + LENGTH.size : end]) != sound:
             break
         note(at)
         wanted += 1
@@ -83,7 +93,7 @@ def _starts(view: memoryview, at: int, last_seq: int) -> tuple[list[int], int]:
     return found, at
 
 
-def _columns(view: memoryview, starts: _Numbers, limit: int) -> StoredRun | None:
+def _columns(view: memoryview, starts: _Numbers, *, limit: int, mask: int) -> StoredRun | None:
     """Give the entries at these places as columns, up to the first that is not sound; or None."""
     data = np.frombuffer(view, np.uint8)
     heads = _records(data, starts, _HEAD)
@@ -100,7 +110,7 @@ def _columns(view: memoryview, starts: _Numbers, limit: int) -> StoredRun | None
         first_seq=0,
         offsets=starts,
         lengths=lengths,
-        checksums=_records(data, ends, _CHECKSUM),
+        checksums=_records(data, ends, _CHECKSUM) ^ np.uint32(mask),
         payload_counts=counts,
         payload_bytes=lengths - HEAD.size - BLOCK.size * counts,
         blocks=tuple(blocks),

@@ -1,0 +1,143 @@
+"""The bytes of one WAL file, each where it is asked for: entries, marks, and what is neither."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from quiver.disk import File, PassingWindow, Window
+from quiver.errors import DamageError
+from quiver.stored_run import StoredRun
+from quiver.wal.format import (
+    ENTRY_BYTES_MIN,
+    ENTRY_OVERHEAD,
+    HEAD,
+    HEADER_BYTES,
+    LENGTH,
+    NOTED,
+    Frame,
+    frame_at,
+    frame_with_damaged_length,
+)
+from quiver.wal.reuse import FIRST, MARK_BYTES, generation_in, mark_in, masks_of
+from quiver.wal.sweep import sweep_view
+
+__all__ = ["Content"]
+
+_SEARCH: Final = 1 << 20
+_NEAR: Final = 1 << 13
+_SWEPT_BYTES_MAX: Final = 1 << 25
+"""What is larger is looked at by itself, and its memory let go of behind it."""
+
+
+class Content(Window):
+    """The content of a file; frames that are given keep their bytes alive."""
+
+    def __init__(self, file: File, limit: int, generation: int | None = None) -> None:
+        super().__init__(file)
+        self.limit = limit
+        head = file.read(0, FIRST)
+        self.generation = generation_in(head)
+        """Which one a file says it is of; None for one that was not used before."""
+        self.first = HEADER_BYTES if self.generation is None else FIRST
+        """From where on bytes may have been given back."""
+        self._masks = masks_of(head, generation)
+        self._swept = 0
+        self._passing: PassingWindow | None = None
+
+    def run(self, offset: int, last_seq: int, generation: int) -> StoredRun | None:
+        """Find many good bundles from a file offset on; None if they are not many, or not good."""
+        if offset < self._swept or len(self._masks) > 1:
+            return None
+        passing = self._passing = self._passing or PassingWindow(self._file)
+        view, inside = passing.view(offset, ENTRY_OVERHEAD)
+        length = int.from_bytes(view[inside : inside + 4], "little")
+        if length <= min(self.limit, _SWEPT_BYTES_MAX):
+            view, inside = passing.view(offset, length + ENTRY_OVERHEAD)
+        run, end = sweep_view(
+            view,
+            inside,
+            base=offset - inside,
+            last_seq=last_seq,
+            limit=self.limit,
+            generation=generation,
+            mask=self._masks[0],
+        )
+        self._swept = offset + end - inside
+        return run
+
+    def _passed(self, offset: int) -> bytes | None:
+        """Give a copy of the entry at a file offset, if it was read to look for many."""
+        if self._passing is None:
+            return None
+        head = self._passing.copied(offset, ENTRY_OVERHEAD)
+        length = 0 if head is None else int.from_bytes(head[:4], "little")
+        return self._passing.copied(offset, length + ENTRY_OVERHEAD) if length else None
+
+    def frame(self, offset: int) -> Frame:
+        """Check the entry at a file offset; raises as ``frame_at``, with file offsets."""
+        inside, ready = offset - self._start, len(self._view)
+        ends_inside = False
+        if 0 <= inside <= ready - ENTRY_OVERHEAD:
+            (length,) = LENGTH.unpack_from(self._view, inside)
+            ends_inside = length <= self.limit and inside + length + ENTRY_OVERHEAD <= ready
+        view = self._view
+        if (copied := self._passed(offset)) is not None:
+            view, inside = memoryview(copied), 0
+        elif not ends_inside:
+            view, inside = self.view(offset, ENTRY_OVERHEAD)
+            length = int.from_bytes(view[inside : inside + 4], "little")
+            if length <= self.limit:
+                view, inside = self.view(offset, length + ENTRY_OVERHEAD)
+        try:
+            return frame_at(view, inside, self.limit, masks=self._masks)
+        except DamageError as error:
+            raise error.at(self._file.path, base=offset - inside) from error
+
+    def frame_by_blocks(self, offset: int) -> Frame | None:
+        """Find an entry at a file offset whose length field alone is damaged."""
+        rest = min(self.size - offset, self.limit + ENTRY_OVERHEAD)
+        view, inside = self.view(offset, rest)
+        view = view[: inside + rest]
+        return frame_with_damaged_length(view, inside, self.limit, masks=self._masks)
+
+    def mark(self, offset: int) -> int | None:
+        """Read the mark at a file offset: the last number before it; None if there is no mark."""
+        if self._masks == (0,):
+            return None
+        view, inside = self.view(offset, MARK_BYTES)
+        data = view[inside : inside + MARK_BYTES]
+        return next((seq for m in self._masks if (seq := mark_in(data, m)) is not None), None)
+
+    def mark_near(self, end: int) -> int | None:
+        """Find a mark that begins with zeros, the first other byte being at a file offset."""
+        places = range(end - MARK_BYTES + 1, end - LENGTH.size + 1)
+        return next((at for at in places if at >= self.first and self.mark(at) is not None), None)
+
+    def claimed_end(self, offset: int, last_seq: int) -> int:
+        """Where those entries end that say they are the next ones, whole or not; else the size."""
+        end = offset
+        while end + ENTRY_BYTES_MIN <= self.size:
+            view, inside = self.view(end, ENTRY_BYTES_MIN)
+            (length,) = LENGTH.unpack_from(view, inside)
+            kind, _, wal_seq, _ = HEAD.unpack_from(view, inside + LENGTH.size)
+            is_next = wal_seq == last_seq + 1 if last_seq >= 0 else end == offset
+            if not (is_next and kind <= NOTED and HEAD.size <= length <= self.limit):
+                break
+            end, last_seq = end + length + ENTRY_OVERHEAD, wal_seq
+        return end if offset < end <= self.size else self.size
+
+    def next_nonzero(self, offset: int) -> int:
+        """Find the first byte at or after ``offset`` that is not 0; the size if there is none."""
+        piece = _NEAR  # Mostly it is there.
+        while offset < self.size:
+            data_at = self._file.next_data(offset)
+            if data_at is None:
+                return self.size
+            data = self._file.read(data_at, piece)
+            is_other = np.frombuffer(data, np.uint8) != 0
+            if is_other.any():
+                return data_at + int(is_other.argmax())
+            offset, piece = data_at + len(data), _SEARCH
+        return self.size

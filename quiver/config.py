@@ -41,7 +41,7 @@ __all__ = [
 Durability = Literal["sync", "interval", "segment"]
 SizeCapPolicy = Literal["backpressure", "drop_oldest"]
 RecoveryPolicy = Literal["salvage", "strict"]
-Reclaim = Literal["punch", "copy"]
+Reclaim = Literal["punch", "copy", "recycle"]
 Compression = Literal["none", "lz4", "zstd"]
 SchemaMetadata = Literal["keep", "drop"]
 Dictionaries = Literal["auto", "unite", "keep"]
@@ -69,7 +69,8 @@ class WalConfig:
     system has the bytes, which survives a kill but not a power cut younger than
     ``flush_interval``; ``segment`` writes no log, so what is not finalized dies with the process.
     ``reclaim``: the part of the active file that segments hold is punched out of it, or what is
-    behind it copied to a new file; where no holes can be punched it is copied anyway.
+    behind it copied to a new file; where no holes can be punched it is copied anyway. With
+    ``recycle`` the file is rotated, and written over once segments hold all of it.
     A receipt that nobody waits on is durable after ``flush_interval`` with ``sync`` as well.
     """
 

@@ -213,6 +213,7 @@ def _frames(disk: Disk, wal_file: WalFile, regions: _Regions) -> Iterator[Frame]
         begin_of(wal_file.file, wal_file.generation, sidecar),
         entry_bytes_max=HARD_LIMITS.entry_bytes,
         is_active=wal_file.is_active,
+        generation=wal_file.generation,
     )
     for item in items:
         if isinstance(item, Entry):

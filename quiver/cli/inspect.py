@@ -157,6 +157,8 @@ def read_wal(
             disk, wal_file, last_seq=last_seq, next_seq=next_seq, digest=digest, visit=visit
         )
         state.damage = [e for e in state.damage if (e.offset, e.message) in before]
+    if wal_file.was_reused():  # Meanwhile: segments hold all that was in it.
+        return WalState(state.path, state.generation, state.is_active, state.file_bytes, 0)
     return state
 
 
@@ -188,6 +190,7 @@ def _walk(
         entry_bytes_max=HARD_LIMITS.entry_bytes,
         last_seq=last_seq,
         is_active=wal_file.is_active,
+        generation=wal_file.generation,
     )
     for item in items:
         if isinstance(item, Entry):

@@ -145,6 +145,7 @@ def _notes(wal_file: WalFile, start: int) -> Iterator[tuple[int, Note]]:
         start,
         entry_bytes_max=HARD_LIMITS.entry_bytes,
         is_active=wal_file.is_active,
+        generation=wal_file.generation,
     )
     for item in items:
         if isinstance(item, Entry) and item.frame.note is not None:

@@ -126,6 +126,7 @@ class OpenLog:
                 entry_bytes_max=HARD_LIMITS.entry_bytes,
                 last_seq=self._last_seq,
                 is_active=wal_file.is_active,
+                generation=wal_file.generation,
             )
             for item in items:
                 if isinstance(item, Entry):

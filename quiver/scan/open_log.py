@@ -254,6 +254,7 @@ def _steps(
         entry_bytes_max=HARD_LIMITS.entry_bytes,
         last_seq=last_seq,
         is_active=wal_file.is_active,
+        generation=generation,
     )
     for item in items:
         place = Place(generation, item.end)

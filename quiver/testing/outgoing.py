@@ -5,7 +5,7 @@ Nobody writes by chance: a life says when, so that each cut and each refusal com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from unittest import mock
@@ -17,9 +17,6 @@ from quiver.wal import Place
 from quiver.wal.writer import Writer
 
 __all__ = ["OUTGOING", "OUTGOING_CONFIGS"]
-
-_PARTS_OF_ONE: Final = 1
-"""Entries as small as these are written in one piece each."""
 
 
 def entries_that_wait(life: Rehearsal) -> None:
@@ -77,10 +74,10 @@ def _room_for(count: int) -> Iterator[None]:
     """Let there be room for so many writes to the log."""
     left, honest = iter(range(count)), Writer.append
 
-    def append(self: Writer, *entry: Bytes) -> Place:
-        if len(entry) > _PARTS_OF_ONE or next(left, None) is None:
+    def append(self: Writer, *entries: Sequence[Bytes], last_seq: int) -> Place:
+        if len(entries) > 1 or next(left, None) is None:
             raise CapacityError("the disk is full")
-        return honest(self, *entry)
+        return honest(self, *entries, last_seq=last_seq)
 
     with mock.patch.object(Writer, "append", append):
         yield

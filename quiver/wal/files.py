@@ -1,7 +1,8 @@
 """The files of a log: which there are, and all of them opened as they were at one moment.
 
 Who has no lock opens files while the writer rotates, moves a tail, or deletes. A file that is open
-keeps what was in it: only a range that segments hold can become a hole.
+keeps what was in it, but for what segments hold: a range of that can become a hole, and a file that
+they hold as a whole can be begun anew. It says of which generation it is then.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from quiver.disk import Disk, File, Stat
 from quiver.errors import MissingError, StorageError, VersionError
 from quiver.wal.format import GENERATION_MAX, Place
 from quiver.wal.names import ACTIVE_NAME, rotated_generation, rotated_name
+from quiver.wal.reuse import FIRST, generation_in
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar
 
-__all__ = ["WalFile", "generations", "open_files"]
+__all__ = ["WalFile", "generations", "open_files", "own_generation"]
 
 _ATTEMPTS: Final = 8
 
@@ -29,6 +31,16 @@ class WalFile:
     generation: int
     is_active: bool
     file: File
+
+    def was_reused(self) -> bool:
+        """Whether it has been begun anew since: then segments hold all that was in it."""
+        own = own_generation(self.file)
+        return own is not None and own != self.generation
+
+
+def own_generation(file: File) -> int | None:
+    """Read which generation a file says it is of; None for one that was not used before."""
+    return generation_in(file.read(0, FIRST))
 
 
 def generations(entries: Iterable[Stat], *hints: Place | None) -> tuple[list[int], int]:
@@ -57,7 +69,9 @@ def open_files(disk: Disk, folder: str, *, newest: Place | None) -> Iterator[lis
                 for name, generation in names:
                     file = disk.open(f"{folder}/{name}")
                     stack.callback(file.close)
-                    files.append(WalFile(generation, name == ACTIVE_NAME, file))
+                    is_active = name == ACTIVE_NAME
+                    own = own_generation(file) if is_active else None
+                    files.append(WalFile(own or generation, is_active, file))
             except MissingError:
                 continue
             if _names(disk, folder, newest) == names:

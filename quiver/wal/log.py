@@ -6,12 +6,13 @@
     [.............][.............][......|.....]
         deleted whole once covered       ^ truncate place: what is before it is in segments
 
-A rotated file keeps the generation it was, so a name is never used twice and nothing shifts. A new
-file begins with a checkpoint entry: the last wal_seq before it, so that a replay can tell from its
-first bytes whether all before it is in segments.
+A rotated file keeps the generation it was, so a name is never used twice. A new file begins with a
+checkpoint entry: the last wal_seq before it, so that a replay can tell from its first bytes whether
+all before it is in segments.
 
-The covered prefix of the active file is given back by punching a hole. Where the file system cannot
-do that, what is behind the prefix is copied to a file of the next generation, which takes the name.
+The covered prefix of the active file is given back by punching a hole; where the file system cannot
+do that, what is behind it is copied to a file of the next generation. Or the file is rotated, and
+written over once all of it is covered (``spares``).
 """
 
 from __future__ import annotations
@@ -23,76 +24,34 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from quiver.config import WalConfig
-from quiver.disk import FILE_MODE, TEMPORARY, Bytes, Disk, File, remove
+from quiver.disk import Bytes, Disk, File, remove
 from quiver.errors import CapacityError, QuiverError
 from quiver.events import Events
 from quiver.payload import EncodedBundle
-from quiver.wal.format import (
-    HEADER_BYTES,
-    Place,
-    encode_checkpoint,
-    encode_header,
-    entry_parts,
+from quiver.wal.begin import (
+    Prepared,
+    activate,
+    encode_head,
+    first_of,
+    hole_bytes,
+    prepare,
+    prepare_again,
 )
+from quiver.wal.format import HEADER_BYTES, Place, encode_header, entry_parts
 from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
+from quiver.wal.reuse import encode_beginning
+from quiver.wal.spares import Spares
 from quiver.wal.truncate import write_sidecar
-from quiver.wal.writer import Writer
+from quiver.wal.writer import ReusedWriter, Writer
 
-__all__ = ["Apart", "Log", "create_active"]
+__all__ = ["Apart", "Log"]
 
 _MOVES_KEPT = 64
 """An open segment is never older than that; a place that is says too little, never too much."""
 _BLOCK: Final = 4096
-_HOLE_BYTES: Final = 1 << 20
-"""Punched at once, at most: less than a millisecond's work, and 32 MiB in one are 12."""
+_HOLE_BYTES: Final = 1 << 20  # Less than a millisecond's work; 32 MiB in one are 12.
 
 Apart: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
-
-
-def create_active(
-    disk: Disk, folder: str, *, digest: bytes, generation: int, last_seq: int, truncated: Place
-) -> Writer:
-    """Make a new active file, durable with its name when this returns.
-
-    ``last_seq`` is the last sequence before it, -1 if there was none.
-    """
-    end = _prepare(disk, folder, _beginning(digest, last_seq, truncated))
-    return _activate(disk, folder, generation=generation, end=end)
-
-
-def _beginning(digest: bytes, last_seq: int, truncated: Place) -> bytes:
-    head = encode_header(digest)
-    return head if last_seq < 0 else head + encode_checkpoint(last_seq, truncated)
-
-
-def _prepare(
-    disk: Disk, folder: str, head: bytes, *, tail: Callable[[File, int], int] | None = None
-) -> int:
-    """Make a file under a temporary name, durable, and give where it ends."""
-    path = f"{folder}/{ACTIVE_NAME}{TEMPORARY}"
-    if disk.stat(path) is not None:
-        disk.unlink(path)
-    file = disk.create(path, mode=FILE_MODE)
-    try:
-        file.write(0, head)
-        end = len(head) if tail is None else tail(file, len(head))
-        file.sync()
-        return end
-    finally:
-        file.close()
-
-
-def _activate(disk: Disk, folder: str, *, generation: int, end: int) -> Writer:
-    path = f"{folder}/{ACTIVE_NAME}"
-    disk.rename(path + TEMPORARY, path)
-    disk.sync_dir(folder)
-    return Writer(disk.open(path, writable=True), generation, end)
-
-
-def _hole_bytes(disk: Disk, folder: str) -> int:
-    """Count what of the active file takes no room on the disk."""
-    found = disk.stat(f"{folder}/{ACTIVE_NAME}")
-    return 0 if found is None else max(found.size - found.allocated, 0)
 
 
 class Log:
@@ -135,8 +94,11 @@ class Log:
         self._ends: deque[int] = deque()
         """Where some of the entries that were appended to it end: so far apart, or more."""
         self._last_end = first
-        self._can_punch = config.reclaim == "punch"
-        self._holes = _hole_bytes(disk, folder)
+        self._can_punch = config.reclaim != "copy"
+        self._recycles = config.reclaim == "recycle"
+        spare_bytes = config.rotate_size + _BLOCK if self._recycles else 0
+        self._spares = Spares(disk, folder, bytes_max=spare_bytes)
+        self._holes = hole_bytes(disk, folder)
         """What an earlier process gave back of the active file."""
         self._moved: dict[int, int] = {}
         """How far the entries of the last generations moved towards the start of the next one."""
@@ -158,7 +120,7 @@ class Log:
         used = self._writer.end - self._first + HEADER_BYTES
         if used + byte_count > self._config.rotate_size and used > HEADER_BYTES:
             self._make_room()
-        place = self._writer.append(*entry)
+        place = self._writer.append(entry, last_seq=bundle.wal_seq)
         self._note(place.offset, bundle.wal_seq)
         return place
 
@@ -174,7 +136,7 @@ class Log:
         They must have room, and a thousand parts at most. Gives the place behind the last one.
         """
         end = self._writer.end
-        place = self._writer.append(*(part for _, _, parts in entries for part in parts))
+        place = self._writer.append(*(parts for _, _, parts in entries), last_seq=entries[-1][0])
         for wal_seq, byte_count, _ in entries:
             end += byte_count
             self._note(end, wal_seq)
@@ -213,8 +175,7 @@ class Log:
     def _rotate(self) -> None:
         """Retire the active file and begin the next; a full disk is noticed before any change."""
         old = self._writer
-        head = _beginning(self._digest, self._last_seq, self._truncated)
-        end = _prepare(self._disk, self._folder, head)
+        prepared = self._prepare(old.generation + 1)
         old.sync()
         try:
             self._disk.rename(
@@ -223,14 +184,13 @@ class Log:
             # Between the two renames: otherwise a power cut could keep the second and not the
             # first, and the new file would have replaced the old one.
             self._disk.sync_dir(self._folder)
-            self._writer = _activate(
-                self._disk, self._folder, generation=old.generation + 1, end=end
-            )
+            generation = old.generation + 1
+            self._writer = activate(self._disk, self._folder, prepared, generation=generation)
         except QuiverError as error:
             old.poison(error)
             raise
-        self._rotated.append(RotatedFile(old.generation, old.end))
-        self._first = self._reclaimed = self._last_end = end
+        self._rotated.append(RotatedFile(old.generation, old.file_bytes, old.end))
+        self._first = self._reclaimed = self._last_end = prepared.end
         self._holes = 0
         self._ends.clear()
         self._events.info(
@@ -241,6 +201,20 @@ class Log:
         )
         old.close()
 
+    def _prepare(self, generation: int) -> Prepared:
+        """Make the file of the next generation, or write it over one that was kept for that."""
+        last_seq, truncated = self._last_seq, self._truncated
+        spare = self._spares.take() if last_seq >= 0 else None
+        if spare is None:
+            head = encode_head(self._digest, last_seq, truncated)
+            return prepare(self._disk, self._folder, head, last_seq=last_seq)
+        try:
+            head = encode_beginning(self._digest, generation, last_seq, truncated=truncated)
+            return prepare_again(self._disk, spare, head, last_seq=last_seq)
+        except QuiverError:
+            self._spares.give_up(spare)
+            raise
+
     def truncate(self, place: Place, *, apart: Apart = contextlib.nullcontext) -> None:
         """Say that everything before ``place`` is in durable segments, and give its space back.
 
@@ -248,7 +222,7 @@ class Log:
         done a bit at a time in the context of ``apart``, in which other threads may use the log.
         """
         place = self.locate(place)
-        if any(place == Place(old.generation, old.file_bytes) for old in self._rotated):
+        if any(place == Place(old.generation, old.end) for old in self._rotated):
             place = Place(place.generation + 1, HEADER_BYTES)
         covered = [old for old in self._rotated if old.generation < place.generation]
         if place <= self._truncated and not covered:
@@ -257,16 +231,20 @@ class Log:
         if place > self._truncated:
             write_sidecar(self._disk, self._folder, place)
             self._truncated = place
+        spares = self._spares.put_aside(covered)
         for old in covered:
-            remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")
+            if old not in spares:
+                remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")
             self._rotated.remove(old)
         if covered:
             self._disk.sync_dir(self._folder)
+        self._spares.keep(spares)
         if place.generation == self._writer.generation:
             self._reclaim_prefix(place.offset, apart)
 
     def squeeze(self) -> None:
-        """Give back at once what segments hold of the active file, however little it is."""
+        """Give back at once what segments hold of the active file, however little, and spares."""
+        self._spares.drop()
         if self._truncated.generation == self._writer.generation:
             self._writer.check()
             self._reclaim_prefix(self._truncated.offset, contextlib.nullcontext, least=_BLOCK)
@@ -274,6 +252,9 @@ class Log:
     def _reclaim_prefix(self, offset: int, apart: Apart, *, least: int | None = None) -> None:
         """Give the covered prefix of the active file back: punch it, or do without it."""
         if offset - self._reclaimed < (least or self._config.reclaim_size):
+            return
+        if self._recycles and least is None and self._may_go_round(offset):
+            self._go_round(apart)
             return
         if self._can_punch:
             self._punch(offset, apart)
@@ -283,9 +264,28 @@ class Log:
             is_empty = offset == self._writer.end
             if is_empty:
                 self._rotate()
+            elif isinstance(self._writer, ReusedWriter):
+                return  # Its checksums are its own. It goes as a whole.
             elif offset >= self._writer.end - offset:
                 # Copying less than is given back keeps the price of an append bounded.
                 self._rewrite(offset)
+        if is_empty:
+            self.truncate(Place(self._writer.generation, HEADER_BYTES))
+
+    def _may_go_round(self, offset: int) -> bool:
+        """Whether there may be one more file; an append that is in need of one comes first."""
+        return offset == self._writer.end or self.file_count + 2 <= self._config.max_chunks
+
+    def _go_round(self, apart: Apart) -> None:
+        """Begin the next file, so that segments soon hold all of this one, and it is a spare."""
+        writer = self._writer
+        with apart():
+            writer.sync()
+        if self._writer is not writer:
+            return
+        with self.turn:
+            is_empty = self._truncated == self.end
+            self._rotate()
         if is_empty:
             self.truncate(Place(self._writer.generation, HEADER_BYTES))
 
@@ -301,7 +301,7 @@ class Log:
                 self._ends.popleft()
             end = min(self._ends[0], offset) if self._ends else offset
             with apart():
-                can_punch = writer.punch(HEADER_BYTES, end)
+                can_punch = writer.punch(first_of(writer), end)
             if self._writer is not writer:
                 return
             self._can_punch = can_punch
@@ -322,11 +322,11 @@ class Log:
         def tail(file: File, at: int) -> int:
             return old.copy_tail(offset, file, at)
 
-        end = _prepare(self._disk, self._folder, head, tail=tail)
+        prepared = prepare(self._disk, self._folder, head, last_seq=self._last_seq, tail=tail)
         old.sync()  # Who waits for it in another thread must not meet a closed file.
         write_sidecar(self._disk, self._folder, Place(generation, HEADER_BYTES))
         try:
-            self._writer = _activate(self._disk, self._folder, generation=generation, end=end)
+            self._writer = activate(self._disk, self._folder, prepared, generation=generation)
         except QuiverError as error:
             old.poison(error)
             raise
@@ -370,7 +370,7 @@ class Log:
     @property
     def live_bytes(self) -> int:
         """Bytes of entries that are not known to be in segments, whole rotated files included."""
-        rotated = sum(old.file_bytes - HEADER_BYTES for old in self._rotated)
+        rotated = sum(old.end - HEADER_BYTES for old in self._rotated)
         start = self._first
         if self._truncated.generation == self._writer.generation:
             start = max(start, self._truncated.offset)
@@ -378,9 +378,9 @@ class Log:
 
     @property
     def disk_bytes(self) -> int:
-        """Bytes that the log takes on the disk: with what segments hold and was not given back."""
-        rotated = sum(old.file_bytes for old in self._rotated)
-        return rotated + self._writer.end - max(self._reclaimed - self._first, self._holes)
+        """Bytes that the log takes on the disk: with what segments hold, and files to be reused."""
+        rotated = sum(old.file_bytes for old in self._rotated) + self._spares.disk_bytes
+        return rotated + self._writer.file_bytes - max(self._reclaimed - self._first, self._holes)
 
     @property
     def file_count(self) -> int:

@@ -18,6 +18,8 @@ class RotatedFile:
 
     generation: int
     file_bytes: int
+    end: int
+    """Where its entries end: before what is there of earlier times, if it was used before."""
 
 
 def rotated_name(generation: int) -> str:

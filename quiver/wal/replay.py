@@ -16,7 +16,8 @@ from quiver.errors import CapacityError, DamagedEntry, DamageError
 from quiver.events import Events
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.stored_run import StoredRun
-from quiver.wal.files import generations
+from quiver.wal.begin import create_active
+from quiver.wal.files import generations, own_generation
 from quiver.wal.format import (
     BUNDLE,
     BUNDLE_BYTES_MIN,
@@ -29,17 +30,19 @@ from quiver.wal.format import (
     decode_header,
     frame_at,
 )
-from quiver.wal.log import Log, create_active
+from quiver.wal.log import Log
 from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
 from quiver.wal.reader import (
     BadRegion,
     Entry,
     Tail,
     begin_of,
-    first_entry,
     missing_bundles,
     sweep,
 )
+from quiver.wal.resume import Found, first_of_active, resume
+from quiver.wal.reuse import is_reused
+from quiver.wal.spares import is_spare
 from quiver.wal.start import Start
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar, set_sidecar_aside
 from quiver.wal.writer import Writer
@@ -102,11 +105,15 @@ class Replay:
             there_was_one = (sidecar, damage, hint, covered_seq) != (None, None, None, None)
             self._note_missing(there_was_one=there_was_one)
         self._settle()
+        with self._opened(self._active) as file:
+            self._own = None if file is None else own_generation(file)
+        self._active = self._own or self._active
         files = (*self._generations, self._active)
         start = Start(files, self._opened, covered_seq, entry_bytes_max)
         self._start = start.find(sidecar, hint)
         self._tail: Tail | None = None
         self._retire_active = False
+        self._ends: dict[int, int] = {}
         self._next_seq: int | None = self.last_seq + 1
         self._lost_seq = -1
         self._given: tuple[Place, Frame]
@@ -134,8 +141,8 @@ class Replay:
             self._active += 1
 
     def _remove_leftovers(self) -> None:
-        for name in (ACTIVE_NAME + TEMPORARY, SIDECAR_NAME + TEMPORARY):
-            if self._disk.stat(f"{self._folder}/{name}") is not None:
+        for name in [entry.name for entry in self._disk.list_dir(self._folder)]:
+            if name in (ACTIVE_NAME + TEMPORARY, SIDECAR_NAME + TEMPORARY) or is_spare(name):
                 self._disk.unlink(f"{self._folder}/{name}")
 
     def _path(self, generation: int) -> str:
@@ -256,11 +263,15 @@ class Replay:
         self.damage.append(error)
 
     def _check_header(self, file: File, generation: int) -> None:
-        error = decode_header(file.read(0, HEADER_BYTES), self._digest)
+        head = file.read(0, HEADER_BYTES)
+        error = decode_header(head, self._digest)
         if error is not None:
-            head = BadRegion(0, min(HEADER_BYTES, file.size()), error)
-            self._set_aside(file, generation, head)
-            self._retire_active |= generation == self._active
+            region = BadRegion(0, len(head), error)
+            self._set_aside(file, generation, region)
+        if generation == self._active:
+            # Where a file was used before, and its beginning is gone, nobody knows for certain.
+            lacks_own = is_reused(head) and self._own is None
+            self._retire_active |= error is not None or lacks_own
 
     def _walk(
         self, file: File, generation: int, *, start: int, last_seq: int
@@ -283,7 +294,9 @@ class Replay:
                     yield item
             elif isinstance(item, BadRegion):
                 self._set_entries_aside(file, generation, item)
-            elif is_active:
+            elif not is_active:
+                self._ends[generation] = item.offset
+            else:
                 self._tail = item
                 if item.error is not None and not item.is_torn:
                     region = BadRegion(item.offset, item.end, item.error)
@@ -336,7 +349,8 @@ class Replay:
         rotated = []
         for generation in self._generations:
             found = self._disk.stat(self._path(generation))
-            rotated.append(RotatedFile(generation, found.size if found else 0))
+            size = found.size if found else 0
+            rotated.append(RotatedFile(generation, size, self._ends.get(generation, size)))
         writer = self._open_active(rotated)
         return Log(
             self._disk,
@@ -347,40 +361,15 @@ class Replay:
             rotated=rotated,
             truncated=self._start,
             last_seq=self.last_seq,
-            first=self._first_of_active(),
+            first=first_of_active(self._disk, self._folder, self._limit),
             events=events or Events(),
         )
 
-    def _first_of_active(self) -> int:
-        """Where the first entry of the active file is, or would be, behind its checkpoint."""
-        with contextlib.closing(self._disk.open(f"{self._folder}/{ACTIVE_NAME}")) as file:
-            frame = first_entry(file, HEADER_BYTES, self._limit)
-        if frame is None or frame.entry_type != CHECKPOINT:
-            return HEADER_BYTES
-        return HEADER_BYTES + frame.end - frame.offset
-
     def _open_active(self, rotated: list[RotatedFile]) -> Writer:
-        path = self._path(self._active)
-        tail = self._tail
-        if tail is None:
+        if self._tail is None:
             return self._create_active(self._active)
-        file = self._disk.open(path, writable=True)
-        end = max(tail.offset, HEADER_BYTES)
-        if tail.is_torn:
-            file.truncate(end)
-        # What was read may still be in the page cache only, written by a process that was killed
-        # before its sync; whoever is told about it must be able to rely on it.
-        file.sync()
-        if self._retire_active:
-            # Its header or its end is wrong. Keep all that is in it, but append to a file without
-            # fault: damage tells, as long as it stays, which sequences were in it.
-            size = file.size()
-            file.close()
-            self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")
-            self._disk.sync_dir(self._folder)
-            rotated.append(RotatedFile(self._active, size))
-            return self._create_active(self._active + 1)
-        return Writer(file, self._active, end)
+        found = Found(self._active, self._own, self._tail, self._retire_active, self.last_seq)
+        return resume(self._disk, self._folder, found, rotated=rotated, create=self._create_active)
 
     def _create_active(self, generation: int) -> Writer:
         return create_active(

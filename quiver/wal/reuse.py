@@ -41,6 +41,7 @@ __all__ = [
     "encode_beginning",
     "encode_mark",
     "generation_in",
+    "is_reused",
     "mark_in",
     "mask_of",
     "masks_of",
@@ -94,6 +95,11 @@ def generation_in(head: bytes) -> int | None:
         if crc32c(body) ^ mask_of(generation) == stored:
             return int(generation)
     return None
+
+
+def is_reused(head: bytes) -> bool:
+    """Whether the header of a file says that it was used before."""
+    return HEADER.unpack(head)[2] == REUSED if len(head) == HEADER_BYTES else False
 
 
 def masks_of(head: bytes, generation: int | None) -> tuple[int, ...]:

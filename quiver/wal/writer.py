@@ -7,12 +7,14 @@ the sync lock first syncs for all that were written by then; the others find it 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from quiver.disk import Bytes, File, copy_bytes, write_parts
 from quiver.errors import PoisonedError, QuiverError
 from quiver.wal.format import Place
+from quiver.wal.reuse import MARK_BYTES, dressed, encode_mark, mask_of, split
 
-__all__ = ["Writer"]
+__all__ = ["ReusedWriter", "Writer"]
 
 
 class Writer:
@@ -31,23 +33,35 @@ class Writer:
         self._holes_begun = 0
         self._closed = False
 
-    def append(self, *entry: Bytes) -> Place:
-        """Write the parts of an entry and give the place behind it; not durable before ``sync``.
+    @property
+    def file_bytes(self) -> int:
+        """How large the file is."""
+        return self.end
 
-        If the disk refuses, what was written of it is cut off again and nothing has changed.
+    def append(self, *entries: Sequence[Bytes], last_seq: int) -> Place:
+        """Write the parts of entries and give the place behind; not durable before ``sync``.
+
+        ``last_seq`` is the number of the last one. If the disk refuses, what was written is taken
+        back and nothing has changed.
         """
         self.check()
         try:
-            byte_count = write_parts(self._file, self.end, entry)
+            byte_count = self._write(entries, last_seq)
         except QuiverError as error:
             try:
-                self._file.truncate(self.end)
+                self._take_back()
             except QuiverError as worse:
                 self.fault = worse
                 raise self._poisoned() from error
             raise
         self.end += byte_count
         return Place(self.generation, self.end)
+
+    def _write(self, entries: Sequence[Sequence[Bytes]], last_seq: int) -> int:  # noqa: ARG002 Others do.
+        return write_parts(self._file, self.end, [part for entry in entries for part in entry])
+
+    def _take_back(self) -> None:
+        self._file.truncate(self.end)
 
     def sync(self, offset: int | None = None) -> None:
         """Return once the first ``offset`` bytes (default: all) survive a power cut.
@@ -120,3 +134,39 @@ class Writer:
             self._holes_begun -= holes_done
             if self._closed and not self._holes_begun:
                 self._file.close()
+
+
+class ReusedWriter(Writer):
+    """The end of a file that was used before: a mark, behind which are bytes of that time.
+
+    All but the first bytes of what is appended is written first, and a new mark behind it. Those
+    bytes take the place of the old mark then, so that a kill leaves one mark or the other.
+    """
+
+    def __init__(
+        self, file: File, generation: int, end: int, *, file_bytes: int, last_seq: int
+    ) -> None:
+        """Take over a file that has a mark behind its first ``end`` bytes, with this number."""
+        super().__init__(file, generation, end)
+        self._mask = mask_of(generation)
+        self._size = file_bytes
+        self._mark = encode_mark(last_seq, self._mask)
+
+    @property
+    def file_bytes(self) -> int:
+        """How large the file is."""
+        return max(self._size, self.end + MARK_BYTES)
+
+    def _write(self, entries: Sequence[Sequence[Bytes]], last_seq: int) -> int:
+        parts = [part for entry in entries for part in dressed(entry, self._mask)]
+        first, rest = split(parts)
+        mark = encode_mark(last_seq, self._mask)
+        byte_count = write_parts(self._file, self.end + MARK_BYTES, [*rest, mark])
+        self._file.write(self.end, first)
+        self._mark = mark
+        return byte_count
+
+    def _take_back(self) -> None:
+        self._file.truncate(self.end + MARK_BYTES)
+        self._size = 0
+        self._file.write(self.end, self._mark)

@@ -60,15 +60,15 @@ def writer() -> tuple[MemoryDisk, Writer]:
 
 def test_a_write_that_cannot_be_taken_back_poisons_the_writer(writer) -> None:
     disk, writer = writer
-    writer.append(b"good")
+    writer.append([b"good"], last_seq=0)
     disk.fail(lambda op: isinstance(op, Write), error="short")
     disk.fail(lambda op: isinstance(op, Truncate))
     with pytest.raises(PoisonedError, match="middle of a write") as caught:
-        writer.append(b"bad entry")
+        writer.append([b"bad entry"], last_seq=0)
     assert isinstance(caught.value.__cause__, CapacityError)
     assert isinstance(writer.fault, StorageError)
     assert writer.end == 4
-    for call in (writer.sync, lambda: writer.append(b"more")):
+    for call in (writer.sync, lambda: writer.append([b"more"], last_seq=0)):
         with pytest.raises(PoisonedError) as refused:
             call()
         assert refused.value.__cause__ is writer.fault
@@ -79,14 +79,14 @@ def test_a_write_that_is_taken_back_changes_nothing(writer) -> None:
     disk, writer = writer
     disk.fail(lambda op: isinstance(op, Write), error="short")
     with pytest.raises(CapacityError):
-        writer.append(b"bad entry")
+        writer.append([b"bad entry"], last_seq=0)
     assert (writer.end, writer.fault, disk.open("file").size()) == (0, None, 0)
-    assert writer.append(b"good") == Place(1, 4)
+    assert writer.append([b"good"], last_seq=0) == Place(1, 4)
 
 
 def test_whoever_waited_for_the_sync_of_another_finds_it_done(writer) -> None:
     disk, writer = writer
-    writer.append(b"entry")
+    writer.append([b"entry"], last_seq=0)
 
     class Overtaken:
         """A lock that is had only after another thread had it, and synced."""
@@ -104,7 +104,7 @@ def test_whoever_waited_for_the_sync_of_another_finds_it_done(writer) -> None:
 
 def test_a_sync_that_is_interrupted_poisons_the_writer(writer) -> None:
     disk, writer = writer
-    writer.append(b"entry")
+    writer.append([b"entry"], last_seq=0)
     disk.fail(lambda op: isinstance(op, Sync), error="kill")
     with pytest.raises(Killed):
         writer.sync()

@@ -180,7 +180,7 @@ def test_others_give_it_back_at_the_same_time(place: Folder, monkeypatch) -> Non
 def test_no_hole_is_punched_into_what_has_the_descriptor_of_a_closed_file(tmp_path: Path) -> None:
     disk = LocalDisk(tmp_path)
     writer = Writer(disk.create("first"), 1, 0)
-    writer.append(bytes(8192))
+    writer.append([bytes(8192)], last_seq=0)
     writer.close()
     other = disk.create("second")
     other.write(0, b"x" * 8192)
@@ -194,7 +194,7 @@ def test_a_file_that_is_closed_while_a_hole_is_punched_stays_open_for_so_long(
     disk = LocalDisk(tmp_path)
     file = disk.create("first")
     writer = Writer(file, 1, 0)
-    writer.append(b"x" * 8192)
+    writer.append([b"x" * 8192], last_seq=0)
     real = LocalFile.punch
 
     def punch(file: LocalFile, offset: int, length: int) -> bool:

@@ -15,6 +15,8 @@ FILES: Final = "quiver.wal.files"
 READER: Final = "quiver.wal.reader"
 START: Final = "quiver.wal.start"
 FORMAT: Final = "quiver.wal.format"
+BEGIN: Final = "quiver.wal.begin"
+RESUME: Final = "quiver.wal.resume"
 
 DEFECTS: Final = (
     Defect(
@@ -54,27 +56,27 @@ DEFECTS: Final = (
     Defect(
         "a short write to the WAL is not rolled back",
         WRITER,
-        "                self._file.truncate(self.end)\n",
-        "                self.end = self._file.size()\n",
+        "        self._file.truncate(self.end)\n",
+        "        self.end = self._file.size()\n",
     ),
     Defect(
         "a short write is rolled back one byte too far",
         WRITER,
-        "self._file.truncate(self.end)",
-        "self._file.truncate(self.end - 1)",
+        "self._file.truncate(self.end)\n",
+        "self._file.truncate(self.end - 1)\n",
     ),
     Defect(
         "the header of a new WAL file is not synced",
-        LOG,
+        BEGIN,
         "else tail(file, len(head))\n        file.sync()\n",
         "else tail(file, len(head))\n",
         lost="write core_0/wal/quiver.wal.tmp ",
     ),
     Defect(
         "the name of a new WAL file is not synced",
-        LOG,
-        "    disk.rename(path + TEMPORARY, path)\n    disk.sync_dir(folder)\n",
-        "    disk.rename(path + TEMPORARY, path)\n",
+        BEGIN,
+        "    disk.rename(prepared.path, path)\n    disk.sync_dir(folder)\n",
+        "    disk.rename(prepared.path, path)\n",
         lost="rename core_0/wal/quiver.wal.tmp ",
     ),
     Defect(
@@ -87,19 +89,19 @@ DEFECTS: Final = (
     Defect(
         "the folder is not synced between the renames of a rotation",
         LOG,
-        "            self._disk.sync_dir(self._folder)\n            self._writer =",
-        "            self._writer =",
+        "            self._disk.sync_dir(self._folder)\n            generation =",
+        "            generation =",
         lost="rename core_0/wal/quiver.wal ",
     ),
     Defect(
         "a rotated file is renamed behind the new one",
         LOG,
-        "generation=old.generation + 1, end=end",
-        "generation=old.generation, end=end",
+        "            generation = old.generation + 1\n",
+        "            generation = old.generation\n",
     ),
     Defect(
         "a checkpoint entry tells of one bundle too many",
-        LOG,
+        BEGIN,
         "head + encode_checkpoint(last_seq, truncated)",
         "head + encode_checkpoint(last_seq + 1, truncated)",
     ),
@@ -129,11 +131,15 @@ DEFECTS: Final = (
         "        if place > self._truncated:\n"
         "            write_sidecar(self._disk, self._folder, place)\n"
         "            self._truncated = place\n"
+        "        spares = self._spares.put_aside(covered)\n"
         "        for old in covered:\n"
-        '            remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
+        "            if old not in spares:\n"
+        '                remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
         "            self._rotated.remove(old)\n",
+        "        spares = self._spares.put_aside(covered)\n"
         "        for old in covered:\n"
-        '            remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
+        "            if old not in spares:\n"
+        '                remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
         "            self._rotated.remove(old)\n"
         "        if place > self._truncated:\n"
         "            write_sidecar(self._disk, self._folder, place)\n"
@@ -144,19 +150,19 @@ DEFECTS: Final = (
     Defect(
         "a hole reaches over what segments hold",
         LOG,
-        "writer.punch(HEADER_BYTES, end)",
-        "writer.punch(HEADER_BYTES, writer.end)",
+        "writer.punch(first_of(writer), end)",
+        "writer.punch(first_of(writer), writer.end)",
     ),
     Defect(
         "the hole begins at the start of the file",
         LOG,
-        "writer.punch(HEADER_BYTES, end)",
+        "writer.punch(first_of(writer), end)",
         "writer.punch(0, end)",
     ),
     Defect(
         "each hole begins where the last one ended",
         LOG,
-        "writer.punch(HEADER_BYTES, end)",
+        "writer.punch(first_of(writer), end)",
         "writer.punch(self._reclaimed, end)",
     ),
     Defect(
@@ -248,37 +254,37 @@ DEFECTS: Final = (
     ),
     Defect(
         "the cut behind the last entry is not synced",
-        REPLAY,
-        "whoever is told about it must be able to rely on it.\n        file.sync()\n",
+        RESUME,
+        "whoever is told about it must be able to rely on it.\n    file.sync()\n",
         "whoever is told about it must be able to rely on it.\n",
         harmless="What was read was settled before. A cut that the power takes back is made again "
         "at the next start, and the first append that is synced makes it durable.",
     ),
     Defect(
         "the name of a WAL file that ends in damage is not synced",
-        REPLAY,
-        '            self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")\n'
-        "            self._disk.sync_dir(self._folder)\n",
-        '            self._disk.rename(path, f"{self._folder}/{rotated_name(self._active)}")\n',
+        RESUME,
+        '        disk.rename(path, f"{folder}/{rotated_name(found.generation)}")\n'
+        "        disk.sync_dir(folder)\n",
+        '        disk.rename(path, f"{folder}/{rotated_name(found.generation)}")\n',
         lost="rename core_0/wal/quiver.wal ",
     ),
     Defect(
         "what is left of an append is not cut",
-        REPLAY,
-        "            file.truncate(end)\n",
-        "            pass\n",
+        RESUME,
+        "        file.truncate(end)\n",
+        "        pass\n",
     ),
     Defect(
         "the cut behind the last entry takes a byte of it",
-        REPLAY,
-        "            file.truncate(end)\n",
-        "            file.truncate(end - 1)\n",
+        RESUME,
+        "        file.truncate(end)\n",
+        "        file.truncate(end - 1)\n",
     ),
     Defect(
         "the cut behind the last entry takes all entries",
-        REPLAY,
-        "            file.truncate(end)\n",
-        "            file.truncate(HEADER_BYTES)\n",
+        RESUME,
+        "        file.truncate(end)\n",
+        "        file.truncate(HEADER_BYTES)\n",
     ),
     Defect(
         "the names in the WAL folder are not synced at a start",
@@ -302,14 +308,14 @@ DEFECTS: Final = (
     Defect(
         "a hole is taken for the end of the WAL",
         READER,
-        "    if offset == HEADER_BYTES:\n",
+        "    if offset in (HEADER_BYTES, data.first):\n",
         "    if offset == 0:\n",
     ),
     Defect(
         "the checksum of an entry is not looked at",
         FORMAT,
-        "    found = crc32c(body)\n    if found != expected:",
-        "    found = crc32c(body)\n    if found == -1:",
+        "    if found ^ expected not in masks:",
+        "    if found == -1:",
     ),
     Defect(
         "an entry may be as short as nothing",

@@ -1,0 +1,82 @@
+"""Files of the log whose entries are all in segments, kept to be written over.
+
+A sync of bytes that were written before costs less than one of a file that grows, and a file that
+is kept need not be given back. A spare has a temporary name, so that a start removes it, and it is
+written to only when that name is durable: until then a power cut may bring the old one back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from quiver.disk import TEMPORARY, Disk, remove
+from quiver.errors import QuiverError
+from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
+
+__all__ = ["Spares", "is_spare"]
+
+_COUNT_MAX: Final = 2
+_PREFIX: Final = f"{ACTIVE_NAME}.spare-"
+
+
+def is_spare(name: str) -> bool:
+    """Say whether a file of the log is one of them."""
+    return name.startswith(_PREFIX) and name.endswith(TEMPORARY)
+
+
+class Spares:
+    """At most two of them, and none that is larger than a file of the log may get."""
+
+    def __init__(self, disk: Disk, folder: str, *, bytes_max: int) -> None:
+        """Keep files of so many bytes; of 0 to keep none."""
+        self._disk = disk
+        self._folder = folder
+        self._bytes_max = bytes_max
+        self._kept: list[tuple[str, int]] = []
+
+    @property
+    def disk_bytes(self) -> int:
+        """What they take on the disk."""
+        return sum(size for _, size in self._kept)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._kept)
+
+    def put_aside(self, files: list[RotatedFile]) -> list[RotatedFile]:
+        """Give files another name, as many as may be kept, and say which.
+
+        ``keep`` them once the folder is synced.
+        """
+        room = _COUNT_MAX - len(self._kept)
+        chosen = [old for old in files if old.file_bytes <= self._bytes_max][-room:] if room else []
+        for old in chosen:
+            self._disk.rename(f"{self._folder}/{rotated_name(old.generation)}", self._path(old))
+        return chosen
+
+    def keep(self, files: list[RotatedFile]) -> None:
+        """Take files that ``put_aside`` renamed, whose new names are durable."""
+        self._kept += [(self._path(old), old.file_bytes) for old in files]
+
+    def take(self) -> str | None:
+        """Give the path of the largest, which is somebody else's now; None if there is none."""
+        if not self._kept:
+            return None
+        largest = max(self._kept, key=lambda spare: spare[1])
+        self._kept.remove(largest)
+        return largest[0]
+
+    def drop(self) -> None:
+        """Delete all of them: the disk is short."""
+        while self._kept:
+            remove(self._disk, self._kept[-1][0])
+            self._kept.pop()
+
+    def give_up(self, path: str) -> None:
+        """Delete one that could not be used; a start does, if the disk refuses."""
+        with contextlib.suppress(QuiverError):
+            remove(self._disk, path)
+
+    def _path(self, old: RotatedFile) -> str:
+        return f"{self._folder}/{_PREFIX}{old.generation}{TEMPORARY}"

@@ -37,7 +37,7 @@ from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.payload import EncodedBundle
 from quiver.progress import decode_note
 from quiver.segment import Catalog, SegmentInfo, SegmentReader, parse_segment_name
-from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place, rotated_generation
+from quiver.wal import ACTIVE_NAME, SIDECAR_NAME, Place, is_spare, rotated_generation
 from quiver.wal.format import HEADER_BYTES
 from quiver.wal.reader import missing_bundles
 from quiver.wal.truncate import read_sidecar
@@ -129,7 +129,8 @@ def _audit_wal(
     folder = f"{core_folder(core)}/wal"
     names = {entry.name for entry in listing(disk, folder)}
     files = {name for name in names if name == ACTIVE_NAME or rotated_generation(name) is not None}
-    yield from _strangers(disk, folder, {SIDECAR_NAME, *files}, station="wal")
+    spares = set(filter(is_spare, names))
+    yield from _strangers(disk, folder, {SIDECAR_NAME, *files, *spares}, station="wal")
     if not files and (SIDECAR_NAME in names or catalog.covered_wal_seq is not None):
         path = disk.locate(f"{folder}/{ACTIVE_NAME}")
         yield _damage("wal", DamagedEntry("the log is missing", path=path, hint=_GONE))

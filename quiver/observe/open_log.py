@@ -20,6 +20,7 @@ from quiver.disk import Disk, File
 from quiver.wal.files import WalFile, open_files
 from quiver.wal.format import BLOCK, BUNDLE, CHECKPOINT, HEADER_BYTES, Frame, Place
 from quiver.wal.reader import BadRegion, Entry, begin_of, first_entry, walk
+from quiver.wal.spares import is_spare
 from quiver.wal.start import Start
 from quiver.wal.truncate import read_sidecar
 
@@ -74,7 +75,7 @@ class OpenLog:
         for column in (self._seqs, self._bytes, self._times):
             del column[:gone]
         return LogLook(
-            file_count=len(files),
+            file_count=sum(not is_spare(file.name) for file in files),
             used_bytes=sum(min(file.size, file.allocated) for file in files),
             next_wal_seq=max(covered, self._last_seq) + 1,
             bundle_count=len(self._seqs),

@@ -27,7 +27,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from quiver.disk import LocalDisk
@@ -59,6 +59,8 @@ EXHAUSTIVE_MAX: Final = 6
 
 _RANDOM_SUBSETS: Final = 16
 _SECTOR: Final = 512
+_MIXTURES: Final = 3
+"""How many times a write of many sectors reaches the disk in part, each time in others."""
 _NAME_OPS: Final = (Create, MakeDir, Rename, Unlink)
 
 
@@ -67,10 +69,11 @@ class Tear:
     """How much of a pending write reached the disk; ``low`` and ``high`` are places in its data.
 
     ``head`` and ``tail`` keep one end, ``grown`` keeps a head and the new size, ``zero`` only the
-    size, ``garbage`` all but the range, which comes out as noise.
+    size, ``garbage`` all but the range, which comes out as noise, ``sectors`` some of its sectors,
+    so that what was there before shows between them.
     """
 
-    kind: Literal["head", "tail", "grown", "zero", "garbage"]
+    kind: Literal["head", "tail", "grown", "zero", "garbage", "sectors"]
     low: int
     high: int
 
@@ -79,6 +82,12 @@ class Tear:
         blob = tree.blob(op.inode)
         if self.kind in ("grown", "zero", "tail"):
             blob.truncate(max(len(blob.data), op.offset + len(op.data)))
+        if self.kind == "sectors":
+            lot = random.Random(rng.getrandbits(32) + self.high)
+            for start, end in _sectors(op):
+                if lot.getrandbits(1):
+                    blob.write(start, op.data[start - op.offset : end - op.offset])
+            return
         data = op.data[self.low : self.high]
         if self.kind == "garbage":
             blob.write(op.offset, op.data)
@@ -313,6 +322,8 @@ def _choices(
             # With all the others, as the last to arrive, and alone but for the names before it.
             befores = (pending, pending[: position + 1], [*names, index])
             tears = list(_tears(len(op.data), rng))
+            if len(op.data) > _SECTOR:
+                tears += [Tear("sectors", 0, mixture) for mixture in range(_MIXTURES)]
             found += [(before, (index, tear)) for tear in tears for before in befores]
     return found
 
@@ -342,6 +353,13 @@ def _tears(length: int, rng: random.Random) -> Iterator[Tear]:
     if length:
         sector = rng.randrange(-(-length // _SECTOR)) * _SECTOR
         yield Tear("garbage", sector, min(sector + _SECTOR, length))
+
+
+def _sectors(op: Write) -> Iterator[tuple[int, int]]:
+    """Cut a write where the sectors of its file end."""
+    end = op.offset + len(op.data)
+    cuts = range(op.offset // _SECTOR * _SECTOR + _SECTOR, end, _SECTOR)
+    return pairwise([op.offset, *cuts, end])
 
 
 def _select(choices: list[_T], quota: int, rng: random.Random) -> list[_T]:

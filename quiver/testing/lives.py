@@ -18,6 +18,7 @@ from quiver.testing.neighbourly import NEIGHBOURLY, NEIGHBOURLY_CONFIGS
 from quiver.testing.outgoing import OUTGOING, OUTGOING_CONFIGS
 from quiver.testing.progress import FOLLOWING, FOLLOWING_CONFIGS
 from quiver.testing.rehearsal import Rehearsal
+from quiver.testing.rounds import ROUNDS, ROUNDS_CONFIGS
 from quiver.testing.subject import Stage
 
 __all__ = ["LIVES", "TINY", "config_of", "lead"]
@@ -357,12 +358,14 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     **NEIGHBOURLY,
     **FOLLOWING,
     **OUTGOING,
+    **ROUNDS,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **LOSSY_CONFIGS,
     **NEIGHBOURLY_CONFIGS,
     **FOLLOWING_CONFIGS,
     **OUTGOING_CONFIGS,
+    **ROUNDS_CONFIGS,
     "taken back": {**TINY, "acks": {"max_size": 100_000}},
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
     "fill segments": {**TINY, "segment": {"target_size": 1500}},

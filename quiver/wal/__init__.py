@@ -18,6 +18,7 @@ from quiver.wal.format import Place, encoded_bytes, entry_bytes, entry_parts
 from quiver.wal.log import Apart, Log
 from quiver.wal.names import ACTIVE_NAME, rotated_generation
 from quiver.wal.replay import Replay
+from quiver.wal.spares import is_spare
 from quiver.wal.truncate import SIDECAR_NAME
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "encoded_bytes",
     "entry_bytes",
     "entry_parts",
+    "is_spare",
     "rotated_generation",
 ]

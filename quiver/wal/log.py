@@ -395,4 +395,5 @@ class Log:
     def close(self) -> None:
         """Let go of the files; what was not synced stays with the operating system."""
         with self.turn:
+            self._spares.give_up()
             self._writer.close()

@@ -196,7 +196,7 @@ def _torn_near(data: Content, end: int) -> int | None:
     """
     if ENTRY_BYTES_MIN <= _behind(data, end) - end <= data.size - end:
         return None
-    for offset in range(end, max(HEADER_BYTES + 1, end - 3) - 1, -1):
+    for offset in range(end, max(data.first + 1, end - 3) - 1, -1):
         try:
             data.frame(offset)
         except TornEntry:

@@ -1,8 +1,8 @@
 """Files of the log whose entries are all in segments, kept to be written over.
 
 A sync of bytes that were written before costs less than one of a file that grows, and a file that
-is kept need not be given back. A spare has a temporary name, so that a start removes it, and it is
-written to only when that name is durable: until then a power cut may bring the old one back.
+is kept need not be given back. A spare has a name of its own, under which a start removes it, and
+it is written to only when that name is durable: until then a power cut may bring the old one back.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
-from quiver.disk import TEMPORARY, Disk, remove
+from quiver.disk import Disk, remove
 from quiver.errors import QuiverError
 from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
 
@@ -22,7 +22,7 @@ _PREFIX: Final = f"{ACTIVE_NAME}.spare-"
 
 def is_spare(name: str) -> bool:
     """Say whether a file of the log is one of them."""
-    return name.startswith(_PREFIX) and name.endswith(TEMPORARY)
+    return name.startswith(_PREFIX)
 
 
 class Spares:
@@ -73,10 +73,12 @@ class Spares:
             remove(self._disk, self._kept[-1][0])
             self._kept.pop()
 
-    def give_up(self, path: str) -> None:
-        """Delete one that could not be used; a start does, if the disk refuses."""
+    def give_up(self, *paths: str) -> None:
+        """Delete these and all others; if the disk refuses, the next start does it."""
         with contextlib.suppress(QuiverError):
-            remove(self._disk, path)
+            for path in paths:
+                remove(self._disk, path)
+            self.drop()
 
     def _path(self, old: RotatedFile) -> str:
-        return f"{self._folder}/{_PREFIX}{old.generation}{TEMPORARY}"
+        return f"{self._folder}/{_PREFIX}{old.generation}"

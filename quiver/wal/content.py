@@ -20,7 +20,7 @@ from quiver.wal.format import (
     frame_at,
     frame_with_damaged_length,
 )
-from quiver.wal.reuse import FIRST, MARK_BYTES, generation_in, mark_in, masks_of
+from quiver.wal.reuse import FIRST, MARK_BYTES, generation_in, has_tag, mark_in, masks_of
 from quiver.wal.sweep import sweep_view
 
 __all__ = ["Content"]
@@ -110,10 +110,24 @@ class Content(Window):
         data = view[inside : inside + MARK_BYTES]
         return next((seq for m in self._masks if (seq := mark_in(data, m)) is not None), None)
 
-    def mark_near(self, end: int) -> int | None:
+    def is_end(self, offset: int) -> bool:
+        """Whether the entries end here: at a mark, of which the first bytes may be gone."""
+        if self._masks == (0,):
+            return False
+        view, inside = self.view(offset, MARK_BYTES)
+        data = view[inside : inside + MARK_BYTES]
+        return any(has_tag(data, mask) for mask in self._masks) or self.mark(offset) is not None
+
+    def ends_in_mark(self, offset: int) -> bool:
+        """Whether the file ends inside of a mark: what cannot be an entry begins like one."""
+        rest = self.size - offset
+        is_cut = self._masks != (0,) and LENGTH.size <= rest < MARK_BYTES
+        return is_cut and not any(self._file.read(offset, LENGTH.size))
+
+    def end_near(self, end: int) -> int | None:
         """Find a mark that begins with zeros, the first other byte being at a file offset."""
-        places = range(end - MARK_BYTES + 1, end - LENGTH.size + 1)
-        return next((at for at in places if at >= self.first and self.mark(at) is not None), None)
+        places = range(max(end - MARK_BYTES + 1, self.first), end + 1)
+        return next((at for at in places if self.is_end(at)), None)
 
     def claimed_end(self, offset: int, last_seq: int) -> int:
         """Where those entries end that say they are the next ones, whole or not; else the size."""

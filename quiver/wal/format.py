@@ -18,6 +18,7 @@ checksum is 0 too, would be an endless row of valid entries.
 
 from __future__ import annotations
 
+import operator
 import struct
 from typing import Final, NamedTuple
 
@@ -131,12 +132,12 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
     layout differs in the digest, that is in many bytes: then VersionError is raised, and nothing
     in the file may be interpreted.
     """
-    expected = encode_header(digest)
-    if data in (expected, encode_header(digest, kind=REUSED)):
+    expected, other = encode_header(digest), encode_header(digest, kind=REUSED)
+    if data in (expected, other):
         return None
     if len(data) < HEADER_BYTES:
         return TornEntry("a WAL header is too short", expected=HEADER_BYTES, found=len(data))
-    wrong = sum(a != b for a, b in zip(data, expected, strict=True))
+    wrong = min(sum(map(operator.ne, data, right)) for right in (expected, other))
     magic, version, _kind, found = HEADER.unpack(data)
     if wrong == 1 or magic != MAGIC or (version, found) == (VERSION, digest):
         return DamagedEntry("a WAL header is damaged", expected=expected.hex(), found=data.hex())
@@ -275,8 +276,7 @@ def _checked(buffer: memoryview, offset: int, length: int, *, masks: tuple[int, 
     start = offset + LENGTH.size
     body = buffer[start : start + length]
     (expected,) = CRC.unpack_from(buffer, start + length)
-    found = crc32c(body)
-    if found ^ expected not in masks:
+    if (found := crc32c(body)) ^ expected not in masks:
         raise DamagedEntry(
             "the checksum of an entry is wrong",
             offset=offset,

@@ -138,7 +138,7 @@ def _go_through(
                 last_seq = item.frame.wal_seq
             yield item
         elif isinstance(item, BadRegion):
-            if is_active and (item.end == data.size or data.mark(item.end) is not None):
+            if is_active and (item.end == data.size or data.is_end(item.end)):
                 yield _tail(data, item)
                 return
             yield item
@@ -151,7 +151,7 @@ def _go_through(
 
 def _tail(data: Content, region: BadRegion) -> Tail:
     zeros = data.next_nonzero(region.offset) == data.size
-    is_torn = zeros or isinstance(region.error, TornEntry)
+    is_torn = zeros or isinstance(region.error, TornEntry) or data.ends_in_mark(region.offset)
     return Tail(region.offset, region.end, region.error, is_torn=is_torn)
 
 
@@ -170,7 +170,7 @@ def _item_at(data: Content, offset: int, last_seq: int) -> WalItem | int:
         )
     except DamageError as caught:
         error = caught
-        if data.mark(offset) is not None:
+        if data.is_end(offset):
             return Tail(offset, offset, None, is_torn=False)
         whole = data.frame_by_blocks(offset)
         if whole is not None and _follows(whole, last_seq):
@@ -180,7 +180,7 @@ def _item_at(data: Content, offset: int, last_seq: int) -> WalItem | int:
         end = data.next_nonzero(offset)
         if end >= found:
             return found
-        if (mark := data.mark_near(end)) is not None:
+        if (mark := data.end_near(end)) is not None:
             return mark
         if (torn := _torn_near(data, end)) is not None and found == data.size:
             return torn
@@ -237,7 +237,7 @@ def begin_of(file: File, generation: int, sidecar: Place | None) -> int:
     # hole is of a later time than this sidecar: then it ends with an entry.
     later = range(max(sidecar.offset + LENGTH.size, end - LENGTH.size + 1), end + 1)
     is_later = any(_good(data, offset, -1) for offset in later)
-    mark = data.mark_near(end)
+    mark = data.end_near(end)
     is_later |= mark is not None and mark > sidecar.offset
     return HEADER_BYTES if is_later else sidecar.offset
 

@@ -17,18 +17,17 @@ from quiver.events import Events
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.stored_run import StoredRun
 from quiver.wal.begin import create_active
+from quiver.wal.content import Content
 from quiver.wal.files import generations, own_generation
 from quiver.wal.format import (
     BUNDLE,
     BUNDLE_BYTES_MIN,
     CHECKPOINT,
-    ENTRY_OVERHEAD,
     HEADER_BYTES,
     Frame,
     Place,
     decode_bundle,
     decode_header,
-    frame_at,
 )
 from quiver.wal.log import Log
 from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
@@ -166,16 +165,16 @@ class Replay:
             if not isinstance(found, StoredRun):
                 yield found
                 continue
-            file = self._file
+            content = Content(self._file, self._limit, found.generation)
             for stored in found.bundles():
-                data = file.read(stored.offset, stored.length + ENTRY_OVERHEAD)
                 try:
-                    frame = frame_at(memoryview(data), 0, self._limit)
+                    frame = content.frame(stored.offset)
                 except DamageError as error:
-                    raise error.at(self._disk.locate(file.path), base=stored.offset) from error
+                    raise error.at(self._disk.locate(self._file.path)) from error
                 place = Place(stored.generation, stored.offset)
                 self._given = place, frame
-                yield decode_bundle(frame), place._replace(offset=stored.offset + frame.end)
+                end = stored.offset + frame.end - frame.offset
+                yield decode_bundle(frame), place._replace(offset=end)
 
     def swept(self) -> Iterator[tuple[EncodedBundle, Place] | StoredRun]:
         """Give the same, and many bundles that stand in a row together, without their bytes."""

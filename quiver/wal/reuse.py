@@ -4,11 +4,12 @@
 
     file       header of kind "RE" | beginning | the same again | entry | ... | mark | older bytes
     beginning  an entry: a checkpoint that names the generation of its file as well
-    mark       0 u32 | wal_seq u64 | crc32c u32
+    mark       0 u32 | wal_seq u64 | crc32c u32 | tag u32
 
 Every checksum in such a file is XORed with the mask of its generation, so that nothing older in it
 can pass for an entry of now, not even a log file that somebody appended as data. The mark is where
-the entries end: it tells the last ``wal_seq``, and the next entry is written over it.
+the entries end: it tells the last ``wal_seq``, and the next entry is written over it. As long as
+its last bytes, the tag, are there, that was not finished.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ __all__ = [
     "encode_beginning",
     "encode_mark",
     "generation_in",
+    "has_tag",
     "is_reused",
     "mark_in",
     "mask_of",
@@ -50,23 +52,27 @@ __all__ = [
 
 _PLAIN: Final = HEADER.pack(MAGIC, VERSION, 0, b"")[:14]
 """How the header of a file begins that was not used before."""
-_GENERATION: Final = struct.Struct("<Q")
+_FACTOR: Final = 0x9E3779B1
 _CRC: Final = struct.Struct("<I")
 _BODY: Final = struct.Struct("<QQQ")
 _BODY_BYTES: Final = HEAD.size + _BODY.size
 BEGINNING_BYTES: Final = LENGTH.size + _BODY_BYTES + _CRC.size
 FIRST: Final = HEADER_BYTES + 2 * BEGINNING_BYTES
 """Where the first bundle of such a file is."""
-MARK: Final = struct.Struct("<IQI")
+MARK: Final = struct.Struct("<IQII")
 MARK_BYTES: Final = MARK.size
+_CHECKED: Final = struct.calcsize("<IQ")
+_TAG: Final = struct.Struct("<I")
+_ALL_BITS: Final = 0xFFFFFFFF
 
 
 def mask_of(generation: int) -> int:
-    """Give what the checksums of a generation are XORed with.
+    """Give what the checksums of a generation are XORed with, which is never 0.
 
-    Two generations that are less than 2^32 apart never have the same one.
+    Neighbours for billions of files have others. It is no checksum itself, or a damaged generation
+    in a beginning could cancel out with that of its bytes.
     """
-    return crc32c(_GENERATION.pack(generation))
+    return generation * _FACTOR & _ALL_BITS or 1
 
 
 def encode_beginning(digest: bytes, generation: int, last_seq: int, *, truncated: Place) -> bytes:
@@ -117,17 +123,22 @@ def masks_of(head: bytes, generation: int | None) -> tuple[int, ...]:
 
 def encode_mark(wal_seq: int, mask: int) -> bytes:
     """Write the end: the last entry before it has this number."""
-    head = MARK.pack(0, wal_seq, 0)[: -_CRC.size]
-    return head + _CRC.pack(crc32c(head) ^ mask)
+    head = MARK.pack(0, wal_seq, 0, 0)[:_CHECKED]
+    return MARK.pack(0, wal_seq, crc32c(head) ^ mask, mask ^ _ALL_BITS)
 
 
 def mark_in(data: bytes | memoryview, mask: int) -> int | None:
     """Read the ``wal_seq`` in a mark; None if there is no mark of this mask."""
     if len(data) < MARK_BYTES:
         return None
-    length, wal_seq, stored = MARK.unpack_from(data)
-    good = length == 0 and crc32c(data[: MARK_BYTES - _CRC.size]) ^ mask == stored
+    length, wal_seq, stored, _ = MARK.unpack_from(data)
+    good = length == 0 and crc32c(data[:_CHECKED]) ^ mask == stored
     return int(wal_seq) if good else None
+
+
+def has_tag(data: bytes | memoryview, mask: int) -> bool:
+    """Whether there is a mark, or one that an entry was begun to be written over."""
+    return data[MARK_BYTES - _TAG.size : MARK_BYTES] == _TAG.pack(mask ^ _ALL_BITS)
 
 
 def dressed(parts: Sequence[bytes | bytearray | memoryview], mask: int) -> list[bytes | memoryview]:

@@ -11,6 +11,7 @@ import engine_defects
 import outgoing_defects
 import progress_defects
 import retention_defects
+import reuse_defects
 import wal_defects
 from planting import Defect
 
@@ -18,6 +19,7 @@ __all__ = ["ALL", "DEFECTS", "HARMLESS"]
 
 ALL: Final[tuple[Defect, ...]] = (
     *wal_defects.DEFECTS,
+    *reuse_defects.DEFECTS,
     *disk_defects.DEFECTS,
     *acks_defects.DEFECTS,
     *consumer_defects.DEFECTS,

@@ -78,15 +78,27 @@ DROPPING: Final = 20, 22
 FOLLOWING: Final = range(27, 33)
 """Lives of a store that reads a source."""
 OUTGOING: Final = 33, 36
-NO_LOG: Final = 42, 46
+GOING_ROUND: Final = range(37, 42)
+"""Lives of a store whose log files are used again."""
+NO_LOG: Final = 47, 51
 """Places of lives; the last two are by lot, and of stores without a log."""
 ROUNDS: Final = (
-    Round([*range(18), *DROPPING, *NO_LOG, *FOLLOWING, *OUTGOING], images=150, nested=1.0),
+    Round(
+        [*range(18), *DROPPING, *NO_LOG, *FOLLOWING, *OUTGOING, *GOING_ROUND],
+        images=150,
+        nested=1.0,
+    ),
     Round([BEGIN], images=0, faults=EVERY, kinds=("kill",), cuts=EVERY),
-    Round([REFUSALS, WITHOUT_HOLES], images=0, faults=EVERY, kinds=("EIO", "short"), cuts=10),
+    Round(
+        [REFUSALS, WITHOUT_HOLES, GOING_ROUND[-1]],
+        images=0,
+        faults=EVERY,
+        kinds=("EIO", "short"),
+        cuts=10,
+    ),
     Round([REFUSALS, ROTATE, UPKEEP], images=0, faults=EVERY, kinds=("kill",), cuts=12),
     Round(range(18), images=300, faults=50),
-    Round(range(18, 56), images=60, faults=60),
+    Round(range(18, 61), images=60, faults=60),
 )
 SEED: Final = 0
 CUTS: Final = 8

@@ -314,8 +314,8 @@ DEFECTS: Final = (
     Defect(
         "the checksum of an entry is not looked at",
         FORMAT,
-        "    if found ^ expected not in masks:",
-        "    if found == -1:",
+        "    if (found := crc32c(body)) ^ expected not in masks:",
+        "    if (found := crc32c(body)) == -1:",
     ),
     Defect(
         "an entry may be as short as nothing",

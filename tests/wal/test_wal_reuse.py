@@ -147,10 +147,10 @@ def test_a_log_in_a_payload_is_never_taken_for_the_log() -> None:
     """Bytes of this very log, as a store of backups has them; their entries have high numbers."""
     disk, log = gone_round()
     mask = mask_of(log.end.generation)
-    inner = bytes(400) + b"".join(encode_bundle(bundle(seq)) for seq in (100, 101))
+    inner = b"".join(encode_bundle(bundle(seq)) for seq in (100, 101))
     inner += b"".join(b"".join(dressed(entry_parts(bundle(seq)), mask)) for seq in (102, 103))
     inner += encode_mark(103, mask)
-    backup = EncodedBundle(11, 0, (Payload(0, 0, bytes(32), 1, inner),))
+    backup = EncodedBundle(11, 0, (Payload(0, 0, bytes(32), 1, bytes(400) + inner),))
     log.append(backup)
     log.sync_all()
     log.truncate(log.end)

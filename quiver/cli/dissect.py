@@ -3,7 +3,7 @@
 =============  =====================  =======================================================
 kind of file   known by               items
 =============  =====================  =======================================================
-``wal``        first bytes            header, then bundles, other entries, damage, torn tail
+``wal``        first bytes            header, then bundles, other entries, damage, the tail
 ``sidecar``    first bytes            the place
 ``segment``    its end                footer, streams, bundles
 ``acks``       first bytes            header, then records and damage in order of offset
@@ -35,12 +35,12 @@ from quiver.cli.output import format_time
 from quiver.cli.progress import ProgressItem, note_fields, noted_items, progress_items
 from quiver.config import HARD_LIMITS
 from quiver.disk import Disk, File
-from quiver.errors import DamageError, InputError
+from quiver.errors import DamagedEntry, DamageError, InputError
 from quiver.progress.format import MAGIC as PROGRESS_MAGIC
 from quiver.segment import SegmentReader
 from quiver.segment.format import MAGIC as SEGMENT_MAGIC
 from quiver.segment.format import TRAILER_BYTES, decode_footer, decode_trailer
-from quiver.wal import rotated_generation
+from quiver.wal import own_generation, rotated_generation
 from quiver.wal.format import (
     BUNDLE,
     CHECKPOINT,
@@ -143,15 +143,19 @@ def _wal(disk: Disk, path: str) -> Items:
                 yield _damage(item.error, item.end)
             elif item.error is not None:
                 yield _damage(item.error, item.end, kind="torn" if item.is_torn else "damage")
+            elif item.end < file.size():
+                yield Item("older", item.end, file.size() - item.end)
 
 
 def _wal_header(file: File) -> Item:
     data = file.read(0, HEADER_BYTES)
     if len(data) < HEADER_BYTES or not data.startswith(WAL_MAGIC):
-        fields = {"message": "the header is damaged", "expected": None, "found": data.hex()}
-        return Item("damage", 0, len(data), fields)
+        return _damage(DamagedEntry("the header is damaged", offset=0, found=data.hex()), len(data))
     _, version, _, digest = HEADER.unpack(data)
-    return Item("header", 0, len(data), {"version": version, "layout_digest": digest.hex()})
+    known: dict[str, Any] = {"version": version, "layout_digest": digest.hex()}
+    if (own := own_generation(file)) is not None:
+        known["generation"] = own
+    return Item("header", 0, len(data), known)
 
 
 def _wal_entry(item: Entry) -> Item:

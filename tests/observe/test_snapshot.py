@@ -159,10 +159,11 @@ LOGS = [
     {"rotate_size": 4 * KIB, "reclaim_size": 4 * KIB},
     {"rotate_size": 64 * KIB, "reclaim_size": 4 * KIB},
     {"rotate_size": 64 * KIB, "reclaim_size": 4 * KIB, "reclaim": "copy"},
+    {"rotate_size": 64 * KIB, "reclaim_size": 4 * KIB, "reclaim": "recycle"},
 ]
 
 
-@pytest.mark.parametrize("log", LOGS, ids=["rotating", "punching", "copying"])
+@pytest.mark.parametrize("log", LOGS, ids=["rotating", "punching", "copying", "reusing"])
 @pytest.mark.parametrize("seed", range(6))
 def test_looking_again_and_again_finds_what_a_first_look_finds(beside, log, seed) -> None:
     chance = random.Random(seed)

@@ -49,10 +49,12 @@ def waste(disk: MemoryDisk, path: str, size: int) -> None:
     file.close()
 
 
-@pytest.mark.parametrize("reclaim", ["punch", "copy"])
+@pytest.mark.parametrize("reclaim", ["punch", "copy", "recycle"])
 def test_at_no_act_does_the_disk_hold_more_than_the_cap_and_a_segment(reclaim: str) -> None:
-    disk = MemoryDisk(punch_supported=reclaim == "punch")
-    store = on_memory(disk, **knobs())
+    disk = MemoryDisk(punch_supported=reclaim != "copy")
+    config = knobs()
+    config["wal"] = {**config["wal"], "reclaim": reclaim}
+    store = on_memory(disk, **config)
     most = 0
     segment = reserve_bytes(store._core.config)
     taken = 0

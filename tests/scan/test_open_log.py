@@ -55,6 +55,7 @@ def fill(store: quiver.Store, *counts: int, begin: int = 0) -> int:
         {},
         {"reclaim_size": 1},
         {"reclaim_size": 1, "reclaim": "copy"},
+        {"reclaim_size": 1, "reclaim": "recycle"},
         {"rotate_size": 1200, "reclaim_size": 1},
         {"rotate_size": 1200, "reclaim_size": "1GiB"},
         {"durability": "interval"},
@@ -246,6 +247,7 @@ def test_a_bundle_that_is_not_kept_is_read_from_the_log_also_when_that_was_rotat
     [
         {"reclaim_size": 1},
         {"reclaim_size": 1, "reclaim": "copy"},
+        {"reclaim_size": 1, "reclaim": "recycle"},
         {"rotate_size": 1200, "reclaim_size": 1},
     ],
     ids=str,
@@ -335,7 +337,7 @@ def test_a_writer_that_was_killed_leaves_its_open_bundles_to_be_seen(tmp_path: P
     disk.close()
 
 
-@pytest.mark.parametrize("reclaim", ["punch", "copy"])
+@pytest.mark.parametrize("reclaim", ["punch", "copy", "recycle"])
 def test_a_reader_beside_a_restless_writer_sees_no_hole_and_nothing_twice(
     tmp_path: Path, reclaim: str
 ) -> None:

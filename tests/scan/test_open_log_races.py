@@ -17,6 +17,7 @@ KEEP = {"segment": {"target_size": "1GiB", "max_open_duration": "1h"}}
 CONFIGS: dict[str, dict[str, Any]] = {
     "punched": {"wal": {"reclaim_size": 1}},
     "copied": {"wal": {"reclaim_size": 1, "reclaim": "copy"}},
+    "reused": {"wal": {"reclaim_size": 1, "reclaim": "recycle"}},
     "rotated": {"wal": {"rotate_size": 1200, "reclaim_size": 1}},
     "kept": {"wal": {"rotate_size": 2400, "reclaim_size": "1MiB"}},
 }

@@ -7,14 +7,15 @@ import struct
 from pathlib import Path
 
 from quiver.wal import format as wal
+from quiver.wal import reuse
 
 PAGE = Path(wal.__file__).with_name("FORMAT.md").read_text()
 CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q"}
 
 
 def test_the_tables_of_the_page_are_the_structs_of_the_code() -> None:
-    found = dict.fromkeys(("HEADER", "HEAD", "BLOCK", "CHECKPOINT_BODY", "SIDECAR"), "")
-    for name in found:
+    names = ("HEADER", "HEAD", "BLOCK", "CHECKPOINT_BODY", "SIDECAR", "MARK")
+    for name in names:
         table = re.search(rf"\(`{name}`\)\n\n(.*?)\n\n", PAGE, re.DOTALL)
         assert table is not None
         layout, end = "<", 0
@@ -23,5 +24,5 @@ def test_the_tables_of_the_page_are_the_structs_of_the_code() -> None:
             assert int(offset) == end, f"{name} has a gap at {end}"
             end += int(size)
             layout += CODES.get(kind, f"{size}s")
-        assert layout == getattr(wal, name).format
+        assert layout == getattr(reuse if name == "MARK" else wal, name).format
         assert struct.calcsize(layout) == end

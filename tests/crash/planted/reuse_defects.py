@@ -11,7 +11,6 @@ __all__ = ["DEFECTS"]
 BEGIN: Final = "quiver.wal.begin"
 CONTENT: Final = "quiver.wal.content"
 LOG: Final = "quiver.wal.log"
-READER: Final = "quiver.wal.reader"
 RESUME: Final = "quiver.wal.resume"
 REUSE: Final = "quiver.wal.reuse"
 SPARES: Final = "quiver.wal.spares"
@@ -34,9 +33,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "the mark is not looked at",
-        READER,
-        "        if data.is_end(offset):\n            return Tail",
-        "        if data.size < 0:\n            return Tail",
+        CONTENT,
+        "        return any(has_tag(data, mask) for mask in self._masks) or ",
+        "        return False and ",
     ),
     Defect(
         "the mark goes before what is appended is there",
@@ -58,6 +57,7 @@ DEFECTS: Final = (
         WRITER,
         "        self._file.write(self.end, self._mark)\n",
         "",
+        harmless="What was refused left its tag, which says as much.",
     ),
     Defect(
         "a spare is made of a file that segments do not hold",

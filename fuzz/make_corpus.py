@@ -38,6 +38,7 @@ def wal_seeds() -> dict[str, bytes]:
         return fuzz_wal.INPUT.pack(flags, cut) + body
 
     rotated = log[:second] + head + log[second:]
+    reused = (GOLDEN / "reused" / "quiver.wal.9").read_bytes()
     damaged = log[:100] + b"\xff" * 8 + log[108:]
     own_place = fuzz_wal.encode_sidecar(fuzz_wal.Place(1, second))
     noted = fuzz_wal.encode_bundle(fuzz_wal.NOTED)
@@ -45,6 +46,8 @@ def wal_seeds() -> dict[str, bytes]:
     return {
         "golden": seed(0, log),
         "golden-repaired": seed(fuzz_wal.REPAIR, log),
+        "again": seed(fuzz_wal.AGAIN, reused),
+        "again-covered": seed(fuzz_wal.AGAIN | fuzz_wal.REPAIR | fuzz_wal.COVERED, reused),
         "golden-sidecar": seed(fuzz_wal.WITH_SIDECAR, log + sidecar),
         "rotated": seed(fuzz_wal.ROTATED | fuzz_wal.REPAIR, rotated, second),
         "covered": seed(every, rotated + own_place, second),

@@ -12,6 +12,7 @@ LATER = GOLDEN.with_name("v2")
 SEGMENT = GOLDEN / "segment" / "0000000000000042.qseg"
 KINDS = {
     GOLDEN / "wal" / "quiver.wal": ("wal", ["header", "bundle", "bundle"]),
+    GOLDEN / "reused" / "quiver.wal.9": ("wal", ["header", *["checkpoint"] * 2, "bundle", "older"]),
     GOLDEN / "wal" / "truncate.offset": ("sidecar", ["place"]),
     SEGMENT: ("segment", ["footer", *["stream"] * 3, *["bundle"] * 2]),
     GOLDEN / "acks" / "ack.log": (

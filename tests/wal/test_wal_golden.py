@@ -50,3 +50,23 @@ def test_the_hex_dump_of_the_page_is_the_golden_file() -> None:
         for offset, digits in lines:
             start, shown = int(offset, 16), bytes.fromhex(digits)
             assert data[start : start + len(shown)] == shown, f"{name} at {offset}"
+
+
+def test_the_golden_file_that_was_used_before_has_one_bundle_and_nothing_older(tmp_path) -> None:
+    (tmp_path / "wal").mkdir()
+    data = (GOLDEN.with_name("reused") / "quiver.wal.9").read_bytes()
+    (tmp_path / "wal/quiver.wal").write_bytes(data)
+    replay = Replay(
+        LocalDisk(tmp_path),
+        "wal",
+        digest=SlotTable.of(["events", "notes"]).digest(),
+        entry_bytes_max=1 << 20,
+        covered_seq=42,
+        quarantine="quarantine",
+    )
+    [(bundle, place)] = replay
+    assert (replay.damage, bundle.wal_seq) == ([], 43)
+    assert place.generation == 9
+    assert len(data) > place.offset + 500
+    [events] = bundle.payloads
+    assert decode_stream(events.data, rows=3).to_pydict() == {"x": [4, 5, 6]}

@@ -74,13 +74,14 @@ DEFECTS: Final = (
         lost="write core_0/wal/quiver.wal.spare-",
     ),
     Defect(
-        "a spare is written to before its name is durable, and not synced",
+        "a spare is written to before its name is durable",
         LOG,
         "        if covered:\n"
         "            self._disk.sync_dir(self._folder)\n"
         "        self._spares.keep(spares)\n",
         "        self._spares.keep(spares)\n",
-        lost="rename core_0/wal/quiver.wal.",
+        harmless="What is written to it is durable before the renames of the rotation, whose "
+        "syncs are for this name as well, and no bundle comes before these.",
     ),
     Defect(
         "a file that is used again is begun as that of an earlier generation",

@@ -45,14 +45,18 @@ class Spares:
         return len(self._kept)
 
     def put_aside(self, files: list[RotatedFile]) -> list[RotatedFile]:
-        """Give files another name, as many as may be kept, and say which.
+        """Give files another name, as many as may be kept and are there, and say which.
 
         ``keep`` them once the folder is synced.
         """
         room = _COUNT_MAX - len(self._kept)
-        chosen = [old for old in files if old.file_bytes <= self._bytes_max][-room:] if room else []
-        for old in chosen:
-            self._disk.rename(f"{self._folder}/{rotated_name(old.generation)}", self._path(old))
+        fit = [old for old in files if old.file_bytes <= self._bytes_max]
+        chosen = []
+        for old in fit[-room:] if room else []:
+            name = f"{self._folder}/{rotated_name(old.generation)}"
+            if self._disk.stat(name) is not None:  # Somebody may have removed it.
+                self._disk.rename(name, self._path(old))
+                chosen.append(old)
         return chosen
 
     def keep(self, files: list[RotatedFile]) -> None:

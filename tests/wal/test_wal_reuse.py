@@ -14,7 +14,7 @@ from quiver.payload import EncodedBundle, Payload
 from quiver.stored_run import StoredRun
 from quiver.testing.memory_disk import MemoryDisk
 from quiver.testing.recorder import Killed
-from quiver.wal import Log, Place, Replay, entry_parts
+from quiver.wal import Log, Place, Replay, entry_parts, rotated_generation
 from quiver.wal.files import own_generation
 from quiver.wal.format import BUNDLE, HEADER_BYTES, encode_bundle
 from quiver.wal.reader import Entry, Tail, sweep, walk
@@ -389,3 +389,44 @@ def test_strict_policy_finds_nothing_to_refuse_in_a_sound_one() -> None:
         assert [item.wal_seq for item, _ in replay] == [11]
     except DamageError as error:
         pytest.fail(str(error))
+
+
+def test_what_a_power_cut_left_behind_a_mark_is_gone_when_its_number_is_given_out_again() -> None:
+    """Two appends, of which only the second reached the disk: it has a right mask and number."""
+    disk, log = gone_round()
+    log.append(bundle(11))
+    log.sync_all()
+    before, start = bytes_of(disk), log.end.offset
+    log.append(bundle(12))
+    second = log.end.offset
+    log.append(bundle(13))
+    after = bytes_of(disk)
+    left = before[:second] + after[second:]
+    assert encode_bundle(bundle(13))[4:-4] in left
+    twin = with_bytes(disk, left)
+    again, found, replay = opened(twin, covered=10)
+    assert (found, replay.damage) == ([11], [])
+    assert disk_size(twin) == start + MARK_BYTES
+    again.append(bundle(12, 1))
+    again.sync_all()
+    torn = bytes_of(twin)
+    torn[start + 30] ^= 1
+    assert opened(with_bytes(twin, torn), covered=10)[1] == [11]
+
+
+def disk_size(disk: MemoryDisk) -> int:
+    return len(bytes_of(disk))
+
+
+def test_a_file_that_somebody_removed_is_no_spare() -> None:
+    disk, log = gone_round(1)
+    log.append(bundle(3))
+    log.append(bundle(4, 700))
+    log.sync_all()
+    names = [entry.name for entry in disk.list_dir("wal")]
+    [rotated] = [name for name in names if rotated_generation(name) is not None]
+    disk.unlink(f"wal/{rotated}")
+    log.truncate(log.end)
+    log.append(bundle(5))
+    log.sync_all()
+    assert opened(MemoryDisk(disk.tree), covered=4)[1] == [5]

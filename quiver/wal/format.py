@@ -18,7 +18,6 @@ checksum is 0 too, would be an endless row of valid entries.
 
 from __future__ import annotations
 
-import operator
 import struct
 from typing import Final, NamedTuple
 
@@ -137,7 +136,7 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
         return None
     if len(data) < HEADER_BYTES:
         return TornEntry("a WAL header is too short", expected=HEADER_BYTES, found=len(data))
-    wrong = min(sum(map(operator.ne, data, right)) for right in (expected, other))
+    wrong = min(sum(a != b for a, b in zip(data, h, strict=True)) for h in (expected, other))
     magic, version, _kind, found = HEADER.unpack(data)
     if wrong == 1 or magic != MAGIC or (version, found) == (VERSION, digest):
         return DamagedEntry("a WAL header is damaged", expected=expected.hex(), found=data.hex())

@@ -6,66 +6,19 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from wal_kit import DIGEST, LIMIT, SIZE, bundle
+from reuse_kit import ACTIVE, bytes_of, gone_round, opened, with_bytes
+from wal_kit import LIMIT, SIZE, bundle
 
-from quiver.config import WalConfig
-from quiver.errors import CapacityError, DamageError, QuiverError
+from quiver.errors import CapacityError, QuiverError
 from quiver.payload import EncodedBundle, Payload
 from quiver.stored_run import StoredRun
 from quiver.testing.memory_disk import MemoryDisk
 from quiver.testing.recorder import Killed
-from quiver.wal import Log, Place, Replay, entry_parts, rotated_generation
+from quiver.wal import Place, entry_parts, rotated_generation
 from quiver.wal.files import own_generation
 from quiver.wal.format import BUNDLE, HEADER_BYTES, encode_bundle
 from quiver.wal.reader import Entry, Tail, sweep, walk
 from quiver.wal.reuse import BEGINNING_BYTES, FIRST, MARK_BYTES, dressed, encode_mark, mask_of
-
-ACTIVE = "wal/quiver.wal"
-ROTATE = HEADER_BYTES + 4 * SIZE
-
-
-def opened(
-    disk: MemoryDisk, covered: int | None = None, **config: object
-) -> tuple[Log, list[int], Replay]:
-    replay = Replay(
-        disk,
-        "wal",
-        digest=DIGEST,
-        entry_bytes_max=LIMIT,
-        covered_seq=covered,
-        quarantine="quarantine",
-    )
-    found = [item.wal_seq for item, _ in replay]
-    how = {"reclaim": "recycle", "reclaim_size": 1, "rotate_size": ROTATE, **config}
-    return replay.finish(WalConfig(**how)), found, replay  # type: ignore[arg-type]
-
-
-def gone_round(count: int = 9, **config: object) -> tuple[MemoryDisk, Log]:
-    """Give a log whose active file was used before, with nothing in it, and the next number."""
-    disk = MemoryDisk()
-    log, _, _ = opened(disk, **config)
-    for seq in range(count):
-        log.append(bundle(seq))
-        log.sync_all()
-    log.truncate(log.end)
-    for seq in range(count, count + 2):
-        log.append(bundle(seq))
-        log.sync_all()
-        log.truncate(log.end)
-    return disk, log
-
-
-def bytes_of(disk: MemoryDisk, path: str = ACTIVE) -> bytearray:
-    return bytearray(disk.map(path))
-
-
-def with_bytes(disk: MemoryDisk, data: bytes) -> MemoryDisk:
-    twin = MemoryDisk(disk.tree)
-    file = twin.open(ACTIVE, writable=True)
-    file.truncate(0)
-    file.write(0, data)
-    file.close()
-    return twin
 
 
 def spares(disk: MemoryDisk) -> list[str]:
@@ -348,19 +301,6 @@ def test_a_prefix_may_be_punched_out_of_a_file_that_was_used_before() -> None:
     assert opened(MemoryDisk(disk.tree), covered=13)[1] == [14]
 
 
-def test_without_holes_a_file_that_was_used_before_goes_as_a_whole() -> None:
-    disk, log = gone_round()
-    places = [log.append(bundle(seq)) for seq in range(11, 14)]
-    log.sync_all()
-    log.close()
-    log, _, _ = opened(disk, covered=10, reclaim="copy")
-    log.truncate(places[1])
-    assert opened(MemoryDisk(disk.tree), covered=12)[1] == [13]
-    log.truncate(places[2])
-    with closing(disk.open(ACTIVE)) as file:
-        assert own_generation(file) is None
-
-
 def test_with_no_room_for_another_file_the_prefix_is_punched() -> None:
     disk, log = gone_round(1, max_chunks=1, rotate_size=1 << 20)
     ends = [log.append(bundle(seq, 5000)) for seq in range(3, 6)]
@@ -370,25 +310,6 @@ def test_with_no_room_for_another_file_the_prefix_is_punched() -> None:
     assert opened(MemoryDisk(disk.tree), covered=4)[1] == [5]
     with pytest.raises(CapacityError):
         opened(MemoryDisk(disk.tree), covered=4, max_size=1)[0].append(bundle(6))
-
-
-def test_strict_policy_finds_nothing_to_refuse_in_a_sound_one() -> None:
-    disk, log = gone_round()
-    log.append(bundle(11))
-    log.sync_all()
-    replay = Replay(
-        disk,
-        "wal",
-        digest=DIGEST,
-        entry_bytes_max=LIMIT,
-        covered_seq=10,
-        quarantine="quarantine",
-        strict=True,
-    )
-    try:
-        assert [item.wal_seq for item, _ in replay] == [11]
-    except DamageError as error:
-        pytest.fail(str(error))
 
 
 def test_what_a_power_cut_left_behind_a_mark_is_gone_when_its_number_is_given_out_again() -> None:
@@ -406,16 +327,12 @@ def test_what_a_power_cut_left_behind_a_mark_is_gone_when_its_number_is_given_ou
     twin = with_bytes(disk, left)
     again, found, replay = opened(twin, covered=10)
     assert (found, replay.damage) == ([11], [])
-    assert disk_size(twin) == start + MARK_BYTES
+    assert len(bytes_of(twin)) == start + MARK_BYTES
     again.append(bundle(12, 1))
     again.sync_all()
     torn = bytes_of(twin)
     torn[start + 30] ^= 1
     assert opened(with_bytes(twin, torn), covered=10)[1] == [11]
-
-
-def disk_size(disk: MemoryDisk) -> int:
-    return len(bytes_of(disk))
 
 
 def test_a_file_that_somebody_removed_is_no_spare() -> None:

@@ -20,7 +20,7 @@
 """
 
 from quiver.wal.files import own_generation
-from quiver.wal.format import Place, encoded_bytes, entry_bytes, entry_parts
+from quiver.wal.format import Place, entry_bytes, entry_parts
 from quiver.wal.log import Apart, Log
 from quiver.wal.names import ACTIVE_NAME, rotated_generation
 from quiver.wal.replay import Replay
@@ -34,7 +34,6 @@ __all__ = [
     "Log",
     "Place",
     "Replay",
-    "encoded_bytes",
     "entry_bytes",
     "entry_parts",
     "is_spare",

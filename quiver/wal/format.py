@@ -56,7 +56,6 @@ __all__ = [
     "encode_checkpoint",
     "encode_header",
     "encode_sidecar",
-    "encoded_bytes",
     "entry_bytes",
     "entry_parts",
     "frame_at",
@@ -149,11 +148,6 @@ def decode_header(data: bytes, digest: bytes) -> DamageError | None:
         f"a WAL file was written for layout {found.hex()}, this store has layout {digest.hex()}",
         hint="open it with the slots it was created with and finalize, then change them",
     )
-
-
-def encoded_bytes(bundle: EncodedBundle) -> int:
-    """Size of the entry that a bundle becomes."""
-    return entry_bytes(bundle.payloads, bundle.note)
 
 
 def entry_bytes(payloads: tuple[Payload, ...], note: bytes | None = None) -> int:
@@ -395,9 +389,8 @@ def decode_sidecar(data: bytes) -> Place:
             hint="install a newer Quiver",
         )
     if reserved != 0 or len(data) != SIDECAR.size:
-        raise DamagedEntry(
-            "the sidecar has a wrong size or reserved field", expected=32, found=len(data)
-        )
+        wrong = "the sidecar has a wrong size or reserved field"
+        raise DamagedEntry(wrong, expected=SIDECAR.size, found=len(data))
     if not 1 <= generation <= GENERATION_MAX:
         raise DamagedEntry(
             "the sidecar names an impossible generation",

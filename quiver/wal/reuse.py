@@ -20,6 +20,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from quiver.disk import Bytes
 from quiver.wal.format import (
     CHECKPOINT,
     GENERATION_MAX,
@@ -141,16 +142,16 @@ def has_tag(data: bytes | memoryview, mask: int) -> bool:
     return data[MARK_BYTES - _TAG.size : MARK_BYTES] == _TAG.pack(mask ^ _ALL_BITS)
 
 
-def dressed(parts: Sequence[bytes | bytearray | memoryview], mask: int) -> list[bytes | memoryview]:
+def dressed(parts: Sequence[Bytes], mask: int) -> list[Bytes]:
     """Give the parts of an entry with the checksum that it has under a mask; it is the end."""
     *before, last = parts
     (checksum,) = _CRC.unpack_from(last, len(last) - _CRC.size)
-    return [*before, bytes(last[: -_CRC.size]) + _CRC.pack(checksum ^ mask)]  # type: ignore[list-item]
+    return [*before, bytes(last[: -_CRC.size]) + _CRC.pack(checksum ^ mask)]
 
 
 def split(
-    parts: Sequence[bytes | bytearray | memoryview],
-) -> tuple[bytes, list[bytes | bytearray | memoryview]]:
+    parts: Sequence[Bytes],
+) -> tuple[bytes, list[Bytes]]:
     """Part what an entry writes over the mark before it from the rest."""
     head, behind = bytes(parts[0]), 1
     if len(head) < MARK_BYTES:

@@ -8,14 +8,14 @@ from pathlib import Path
 from quiver.config import WalConfig
 from quiver.disk import LocalDisk
 from quiver.payload import EncodedBundle, Payload
-from quiver.wal import Log, Place, Replay, encoded_bytes
+from quiver.wal import Log, Place, Replay, entry_bytes
 from quiver.wal.format import HEADER_BYTES, encode_checkpoint
 
 DIGEST = b"layout of a test"
 LIMIT = 1 << 20
 CHECKPOINT_BYTES = len(encode_checkpoint(0, Place(0, 0)))
 """With which every file but the first begins, behind its header."""
-SIZE = encoded_bytes(EncodedBundle(0, 0, (Payload(0, 0, bytes(32), 1, bytes(100)),)))
+SIZE = entry_bytes((Payload(0, 0, bytes(32), 1, bytes(100)),))
 
 Damage = Callable[[bytearray], None]
 

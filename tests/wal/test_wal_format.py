@@ -169,7 +169,7 @@ def test_any_bundle_round_trips(slots: list[int], seq: int, ns: int, data: st.Da
     bundle = EncodedBundle(seq, ns, payloads)
     frame = wal.frame_at(memoryview(b"junk" + wal.encode_bundle(bundle)), 4, LIMIT)
     back = wal.decode_bundle(frame)
-    assert frame.end - frame.offset == wal.encoded_bytes(bundle)
+    assert frame.end - frame.offset == wal.entry_bytes(bundle.payloads)
     assert back == EncodedBundle(
         seq,
         ns,

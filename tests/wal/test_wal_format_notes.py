@@ -32,7 +32,8 @@ def test_an_entry_with_a_note_is_the_one_without_and_the_note_behind_its_head() 
     plain, noted = wal.encode_bundle(PLAIN), wal.encode_bundle(NOTED)
     body = b"\2" + plain[5:29] + struct.pack("<I", 7) + b"how far" + plain[29:-4]
     assert noted == struct.pack("<I", len(body)) + body + struct.pack("<I", crc32c(body))
-    assert len(noted) == wal.encoded_bytes(NOTED) == wal.encoded_bytes(PLAIN) + 11
+    assert len(noted) == wal.entry_bytes(NOTED.payloads, NOTED.note)
+    assert len(noted) == wal.entry_bytes(PLAIN.payloads) + 11
     assert plain[4] == 0
 
 

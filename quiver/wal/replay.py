@@ -349,7 +349,8 @@ class Replay:
         for generation in self._generations:
             found = self._disk.stat(self._path(generation))
             size = found.size if found else 0
-            rotated.append(RotatedFile(generation, size, self._ends.get(generation, size)))
+            end = self._ends.get(generation, max(size, HEADER_BYTES))
+            rotated.append(RotatedFile(generation, size, end))
         writer = self._open_active(rotated)
         return Log(
             self._disk,

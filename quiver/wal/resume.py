@@ -62,7 +62,7 @@ def resume(
         file.close()
         disk.rename(path, f"{folder}/{rotated_name(found.generation)}")
         disk.sync_dir(folder)
-        rotated.append(RotatedFile(found.generation, size, size))
+        rotated.append(RotatedFile(found.generation, size, max(size, HEADER_BYTES)))
         return create(found.generation + 1)
     if found.own is None:
         return Writer(file, found.generation, end)

@@ -114,7 +114,7 @@ def test_without_a_log_a_follower_that_goes_leaves_nothing_that_only_it_knows(di
 def test_who_waited_for_room_and_follows_no_more_writes_nothing(disk, monkeypatch) -> None:
     from quiver.engine import ingest
 
-    store = opened(disk)
+    store = opened(disk, retention={"size_cap": "1GiB"})
     follower = store.follow("in")
     make_room = ingest.make_room
 

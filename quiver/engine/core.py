@@ -196,6 +196,8 @@ class Core:
     acks_unsynced: bool = False
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""
+    last_end: tuple[Place, int] = (Place(0, 0), 0)
+    """Where the WAL ended at the last tick, and since when."""
     covered_end: Place = field(default=Place(0, 0))
     """The place in the WAL before which segments hold everything; ``reclaim`` gives it back."""
     events: Events = field(init=False)

@@ -18,7 +18,7 @@ from quiver.engine.outcomes import checkpoint
 from quiver.engine.outgoing import settle
 from quiver.engine.saving import save_progress
 from quiver.engine.sealed import finalize, seal, wait_for_writer
-from quiver.engine.space import give_way, keep_house, reclaim, sync_acks
+from quiver.engine.space import give_way, keep_house, reclaim, rest, sync_acks
 from quiver.errors import ClosedError, QuiverError
 
 __all__ = ["finalize_if_due", "let_go", "seal_if_due", "shut", "tick"]
@@ -62,7 +62,7 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
     def check_open(core: Core) -> None:
         core.check_open()
 
-    outcomes = fold, remove_orphans, sync_acks
+    outcomes = rest, fold, remove_orphans, sync_acks
     steps = delete, finalize, check_open, save_progress, reclaim
     _each(core, *outcomes, *steps, _checkpoint_if_large, keep_ages, _fill_reserve)
     return deleted

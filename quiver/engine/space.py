@@ -20,6 +20,7 @@ from quiver.engine.tally import count_dropped, count_evicted, count_expired, unr
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Action, Drop, DropOpen, Evict, Expire, FinalizeEarly, Throttle, decide
 from quiver.segment import SegmentInfo
+from quiver.units import SECOND
 from quiver.wal import Apart
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "raise_floor",
     "reclaim",
     "refuse_aside",
+    "rest",
     "sync_acks",
     "write_off_segment",
 ]
@@ -38,6 +40,7 @@ __all__ = [
 _ACKS_BYTES_MIN = 16 << 10
 """How long ack.log must be at the cap for a checkpoint: less would be one for every few acks."""
 _ROUNDS = 4
+_IDLE_NS = 60 * SECOND
 """How often room is made for one append: what is done lets others in, and so may need repeating."""
 
 
@@ -228,9 +231,13 @@ def drop_surplus(core: Core, surplus: int) -> int:
 
 def _is_disk_full(core: Core) -> bool:
     """Whether the disk had no room for something that the store has to write."""
-    had_no_room, core.had_no_room = core.had_no_room, False
+    is_full, core.had_no_room = _lacks_room(core), False
+    return is_full
+
+
+def _lacks_room(core: Core) -> bool:
     is_short = core.reserve is not None and core.reserve.is_short
-    return had_no_room or is_short or isinstance(core.finalize_failure, CapacityError)
+    return core.had_no_room or is_short or isinstance(core.finalize_failure, CapacityError)
 
 
 def _nothing(_: Core) -> None:
@@ -360,6 +367,17 @@ def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
         if core.reserve is None or not core.reserve.lend_to_acks(0):
             raise
         core.log.truncate(covered_end, apart=apart)
+
+
+def rest(core: Core) -> None:
+    """Keep no room of the log for what comes if the disk has none, or nothing came for a minute."""
+    if core.config.wal.reclaim != "recycle":
+        return
+    now_ns, end = core.clock.monotonic_ns(), core.log.end
+    if end != core.last_end[0]:
+        core.last_end = end, now_ns
+    if now_ns - core.last_end[1] >= _IDLE_NS or _lacks_room(core):
+        core.log.squeeze()
 
 
 def raise_floor(core: Core) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -10,17 +11,14 @@ from quiver.disk import File, PassingWindow, Window
 from quiver.errors import DamageError
 from quiver.stored_run import StoredRun
 from quiver.wal.format import (
-    ENTRY_BYTES_MIN,
     ENTRY_OVERHEAD,
-    HEAD,
     HEADER_BYTES,
     LENGTH,
-    NOTED,
     Frame,
     frame_at,
     frame_with_damaged_length,
 )
-from quiver.wal.reuse import FIRST, MARK_BYTES, generation_in, has_tag, mark_in, masks_of
+from quiver.wal.reuse import FIRST, MARK_BYTES, generation_in, has_tag, mark_in, masks_of, tag_of
 from quiver.wal.sweep import sweep_view
 
 __all__ = ["Content"]
@@ -129,18 +127,29 @@ class Content(Window):
         places = range(max(end - MARK_BYTES + 1, self.first), end + 1)
         return next((at for at in places if self.is_end(at)), None)
 
-    def claimed_end(self, offset: int, last_seq: int) -> int:
-        """Where those entries end that say they are the next ones, whole or not; else the size."""
-        end = offset
-        while end + ENTRY_BYTES_MIN <= self.size:
-            view, inside = self.view(end, ENTRY_BYTES_MIN)
-            (length,) = LENGTH.unpack_from(view, inside)
-            kind, _, wal_seq, _ = HEAD.unpack_from(view, inside + LENGTH.size)
-            is_next = wal_seq == last_seq + 1 if last_seq >= 0 else end == offset
-            if not (is_next and kind <= NOTED and HEAD.size <= length <= self.limit):
-                break
-            end, last_seq = end + length + ENTRY_OVERHEAD, wal_seq
-        return end if offset < end <= self.size else self.size
+    def mark_behind(self, offset: int) -> int | None:
+        """Find the first mark at or behind a file offset: an append to this file got as far."""
+        tags = b"|".join(re.escape(tag_of(mask)) for mask in self._masks)
+        marks = re.compile(b"(?=\\0{4}.{%d}(?:%s))" % (MARK_BYTES - 8, tags), re.DOTALL)
+        while offset + MARK_BYTES <= self.size:
+            rest = min(_SEARCH, self.size - offset)
+            view, inside = self.view(offset, rest)
+            for found in marks.finditer(view[inside : inside + rest]):
+                if self.mark(offset + found.start()) is not None:
+                    return offset + found.start()
+            offset += rest - MARK_BYTES + 1
+        return None
+
+    def was_never_finished(self, offset: int, end: int) -> bool:
+        """Whether what has a good beginning at most was never synced: no mark was behind it.
+
+        Zeros where it says that it ends are no older bytes, so perhaps they were a mark.
+        """
+        if self.generation is None or end < self.size:
+            return False
+        (length,) = LENGTH.unpack(self._file.read(offset, LENGTH.size).ljust(LENGTH.size, b"\0"))
+        mark = self._file.read(offset + length + ENTRY_OVERHEAD, MARK_BYTES)
+        return any(mark) or not mark
 
     def next_nonzero(self, offset: int) -> int:
         """Find the first byte at or after ``offset`` that is not 0; the size if there is none."""

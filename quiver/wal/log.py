@@ -120,8 +120,9 @@ class Log:
         used = self._writer.end - self._first + HEADER_BYTES
         if used + byte_count > self._config.rotate_size and used > HEADER_BYTES:
             self._make_room()
-        place = self._writer.append(entry, last_seq=bundle.wal_seq)
-        self._note(place.offset, bundle.wal_seq)
+        seq = bundle.wal_seq
+        place = self._spares.give_way(lambda: self._writer.append(entry, last_seq=seq))
+        self._note(place.offset, seq)
         return place
 
     def has_room(self, byte_count: int) -> bool:
@@ -162,8 +163,9 @@ class Log:
 
     def _make_room(self) -> None:
         """Begin a new file; the old one stays only if something in it is still needed."""
-        is_needed = self._truncated != self.end
-        if is_needed and self.file_count + 1 > self._config.max_chunks:
+        if (
+            is_needed := self._truncated != self.end
+        ) and self.file_count + 1 > self._config.max_chunks:
             raise CapacityError(
                 f"the write-ahead log has {self.file_count} files",
                 hint="wal.max_chunks is reached: finalize, or raise it",
@@ -194,10 +196,7 @@ class Log:
         self._holes = 0
         self._ends.clear()
         self._events.info(
-            "wal.rotated",
-            generation=old.generation,
-            file_bytes=old.end,
-            file_count=self.file_count,
+            "wal.rotated", generation=old.generation, file_bytes=old.end, file_count=self.file_count
         )
         old.close()
 
@@ -245,6 +244,8 @@ class Log:
     def squeeze(self) -> None:
         """Give back at once what segments hold of the active file, however little, and spares."""
         self._spares.drop()
+        with self.turn:
+            self._writer.trim()
         if self._truncated.generation == self._writer.generation:
             self._writer.check()
             self._reclaim_prefix(self._truncated.offset, contextlib.nullcontext, least=_BLOCK)

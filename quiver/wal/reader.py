@@ -152,6 +152,7 @@ def _go_through(
 def _tail(data: Content, region: BadRegion) -> Tail:
     zeros = data.next_nonzero(region.offset) == data.size
     is_torn = zeros or isinstance(region.error, TornEntry) or data.ends_in_mark(region.offset)
+    is_torn |= data.was_never_finished(region.offset, region.end)
     return Tail(region.offset, region.end, region.error, is_torn=is_torn)
 
 
@@ -174,6 +175,7 @@ def _item_at(data: Content, offset: int, last_seq: int) -> WalItem | int:
             return Tail(offset, offset, None, is_torn=False)
         whole = data.frame_by_blocks(offset)
         if whole is not None and _follows(whole, last_seq):
+            error = _wrong_length(data, offset, error)
             return Entry(offset, offset + whole.end - whole.offset, whole, error)
     found = _next_entry(data, offset, last_seq)
     if offset in (HEADER_BYTES, data.first):
@@ -185,8 +187,16 @@ def _item_at(data: Content, offset: int, last_seq: int) -> WalItem | int:
         if (torn := _torn_near(data, end)) is not None and found == data.size:
             return torn
     if found == data.size and data.generation is not None and not isinstance(error, TornEntry):
-        found = data.claimed_end(offset, last_seq)
+        mark = data.mark_behind(offset)
+        found = data.size if mark is None else mark
     return BadRegion(offset, found, error)
+
+
+def _wrong_length(data: Content, offset: int, error: DamageError) -> DamageError:
+    """Say it the same way each time: what is older behind the entry may be gone the next time."""
+    if data.generation is None:
+        return error
+    return DamagedEntry("the length of an entry is wrong", path=error.path, offset=offset)
 
 
 def _torn_near(data: Content, end: int) -> int | None:

@@ -46,10 +46,8 @@ def resume(
     tail = found.tail
     file = disk.open(path, writable=True)
     end = max(tail.offset, HEADER_BYTES)
-    if tail.is_torn:
+    if tail.is_torn or (found.own is not None and not found.is_wrong):
         file.truncate(end)
-    elif found.own is not None:
-        file.truncate(max(tail.end, end))
     if found.own is not None and not found.is_wrong:
         file.write(end, encode_mark(found.last_seq, mask_of(found.own)))
     # What was read may still be in the page cache only, written by a process that was killed
@@ -62,7 +60,9 @@ def resume(
         file.close()
         disk.rename(path, f"{folder}/{rotated_name(found.generation)}")
         disk.sync_dir(folder)
-        rotated.append(RotatedFile(found.generation, size, max(size, HEADER_BYTES)))
+        rotated.append(
+            RotatedFile(found.generation, size, end if tail.is_torn else max(tail.end, end))
+        )
         return create(found.generation + 1)
     if found.own is None:
         return Writer(file, found.generation, end)

@@ -49,6 +49,7 @@ __all__ = [
     "mask_of",
     "masks_of",
     "split",
+    "tag_of",
 ]
 
 _PLAIN: Final = HEADER.pack(MAGIC, VERSION, 0, b"")[:14]
@@ -137,9 +138,14 @@ def mark_in(data: bytes | memoryview, mask: int) -> int | None:
     return int(wal_seq) if good else None
 
 
+def tag_of(mask: int) -> bytes:
+    """Give the last bytes of a mark."""
+    return _TAG.pack(mask ^ _ALL_BITS)
+
+
 def has_tag(data: bytes | memoryview, mask: int) -> bool:
     """Whether there is a mark, or one that an entry was begun to be written over."""
-    return data[MARK_BYTES - _TAG.size : MARK_BYTES] == _TAG.pack(mask ^ _ALL_BITS)
+    return data[MARK_BYTES - _TAG.size : MARK_BYTES] == tag_of(mask)
 
 
 def dressed(parts: Sequence[Bytes], mask: int) -> list[Bytes]:

@@ -8,14 +8,16 @@ it is written to only when that name is durable: until then a power cut may brin
 from __future__ import annotations
 
 import contextlib
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from quiver.disk import Disk, remove
-from quiver.errors import QuiverError
+from quiver.errors import CapacityError, QuiverError
 from quiver.wal.names import ACTIVE_NAME, RotatedFile, rotated_name
 
 __all__ = ["Spares", "is_spare"]
 
+_T = TypeVar("_T")
 _COUNT_MAX: Final = 2
 _PREFIX: Final = f"{ACTIVE_NAME}.spare-"
 
@@ -70,6 +72,16 @@ class Spares:
         largest = max(self._kept, key=lambda spare: spare[1])
         self._kept.remove(largest)
         return largest[0]
+
+    def give_way(self, act: Callable[[], _T]) -> _T:
+        """Do something, and once more without any if the disk has no room for it."""
+        try:
+            return act()
+        except CapacityError:
+            if not self._kept:
+                raise
+            self.drop()
+            return act()
 
     def drop(self) -> None:
         """Delete all of them: the disk is short."""

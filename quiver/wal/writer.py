@@ -63,6 +63,9 @@ class Writer:
     def _take_back(self) -> None:
         self._file.truncate(self.end)
 
+    def trim(self) -> None:
+        """Give back what is behind the end; nobody else writes to the file meanwhile."""
+
     def sync(self, offset: int | None = None) -> None:
         """Return once the first ``offset`` bytes (default: all) survive a power cut.
 
@@ -165,6 +168,12 @@ class ReusedWriter(Writer):
         self._file.write(self.end, first)
         self._mark = mark
         return byte_count
+
+    def trim(self) -> None:
+        """Give back what is older behind the mark: the file grows from here on."""
+        if self._size > self.end + MARK_BYTES:
+            self._file.truncate(self.end + MARK_BYTES)
+            self._size = 0
 
     def _take_back(self) -> None:
         self._file.truncate(self.end + MARK_BYTES)

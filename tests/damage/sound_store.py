@@ -8,30 +8,32 @@
     reader a      x  x       x       x             x acked
     reader b              -  -  x                  - nacked
 
-What reader a acked of segment 1 is in the checkpoint, all else behind it in ack.log.
+What reader a acked of segment 1 is in the checkpoint, all else behind it in ack.log. Files of
+the log were used before if the store recycles them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from quiver.acks.checkpoint import CHECKPOINT_LAYOUT
 from quiver.acks.format import FRAME_SIZE, HEADER_SIZE
-from quiver.config import Config
+from quiver.config import Config, Reclaim
 from quiver.segment import SegmentReader
 from quiver.segment.format import TRAILER_BYTES
 from quiver.testing import MemoryDisk
 from quiver.testing.file_tree import Tree
 from quiver.testing.rehearsal import Rehearsal
 from quiver.wal.format import HEADER_BYTES, frame_at
+from quiver.wal.reuse import FIRST, MARK_BYTES, mark_in, masks_of
 
 __all__ = ["CONFIG", "FILES", "READERS", "Region", "SoundStore", "sound_store"]
 
 CONFIG = Config.of(
     {
-        "wal": {"rotate_size": 2100, "max_size": 100_000},
+        "wal": {"rotate_size": 2100, "max_size": 100_000, "reclaim": "punch"},
         "acks": {"max_size": 320},
         "limits": {"entry_bytes": 50_000},
     }
@@ -127,12 +129,21 @@ class SoundStore:
 
 def _log_regions(data: bytes) -> Iterator[Region]:
     yield Region("header", 0, HEADER_BYTES)
-    offset = HEADER_BYTES
+    masks, offset = masks_of(data[:FIRST], None), HEADER_BYTES
+    if masks != (0,):
+        yield Region("beginning", offset, FIRST)
+        offset = FIRST
     while offset < len(data):
-        frame = frame_at(memoryview(data), offset, 1 << 20)
+        if masks != (0,) and mark_in(data[offset:], *masks) is not None:
+            yield Region("mark", offset, offset + MARK_BYTES)
+            offset += MARK_BYTES
+            break
+        frame = frame_at(memoryview(data), offset, 1 << 20, masks=masks)
         yield Region("length", offset, offset + 4, frozenset({frame.wal_seq}))
         yield Region("entry", offset + 4, frame.end, frozenset({frame.wal_seq}))
         offset = frame.end
+    if offset < len(data):
+        yield Region("older", offset, len(data))
 
 
 def _ack_regions(data: bytes) -> Iterator[Region]:
@@ -161,11 +172,11 @@ def _without_gaps(regions: Iterator[Region], size: int) -> Iterator[Region]:
         yield Region("rest", end, size)
 
 
-@lru_cache(maxsize=1)
-def sound_store() -> SoundStore:
+@lru_cache(maxsize=2)
+def sound_store(reclaim: Reclaim = "punch") -> SoundStore:
     """Lead the life that is drawn above, up to a kill."""
     disk = MemoryDisk()
-    life = Rehearsal(disk, config=CONFIG)
+    life = Rehearsal(disk, config=replace(CONFIG, wal=replace(CONFIG.wal, reclaim=reclaim)))
     acked = {"a": {0, 1, 3, 5}, "b": {4}}
     life.register("a")
     for count in (2, 3):

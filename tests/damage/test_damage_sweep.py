@@ -122,6 +122,20 @@ def test_a_file_that_ends_early_costs_at_most_its_end(kind: str, yard: Yard) -> 
             assert damage.start in boundaries, damage
 
 
+@pytest.mark.usefixtures("decoded_once")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["active log", "rotated log"])
+def test_so_it_is_in_a_log_whose_files_were_used_before(kind: str) -> None:
+    """What opens the store punches, so that both ways meet in it."""
+    sound = sound_store("recycle")
+    yard, data = Yard(sound), sound.data(kind)
+    assert {"beginning", "mark"} < {region.name for region in sound.regions[kind]}
+    assert kind == "rotated log" or sound.regions[kind][-1].name == "older"
+    for place in range(0, len(data), STEP):
+        yard.examine(flip(kind, data, place, mask=0xFF))
+        yard.examine(Damage(kind, place, len(data), data[:place]))
+
+
 class Anything(int):
     """Equal to whatever it is compared with."""
 

@@ -15,7 +15,10 @@ from quiver.errors import StorageError
 from quiver.testing.real import Volume
 from quiver.testing.real.kernel import mount, unmount
 
-CONFIG = {"wal": {"reclaim_size": "64KiB"}, "segment": {"max_open_duration": "1h"}}
+CONFIG = {
+    "wal": {"reclaim": "punch", "reclaim_size": "64KiB"},
+    "segment": {"max_open_duration": "1h"},
+}
 BUNDLES = 24
 BUNDLE_BYTES = 200_000
 LOG = "core_0/wal/quiver.wal"

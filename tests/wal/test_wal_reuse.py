@@ -196,6 +196,7 @@ def test_an_append_that_is_refused_has_changed_nothing(kind: str) -> None:
     _, log = gone_round()
     for later in range(2):
         disk, log = gone_round()
+        log._spares.drop()
         log.append(bundle(11))
         log.sync_all()
         disk.fail(disk.act_count + later, error=kind)  # type: ignore[arg-type]

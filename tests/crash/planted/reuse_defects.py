@@ -38,6 +38,13 @@ DEFECTS: Final = (
         "        return False and ",
     ),
     Defect(
+        "an append that was never finished is damage where a file was used before",
+        "quiver.wal.reader",
+        "    is_torn |= data.was_never_finished(region.offset, region.end)\n",
+        "",
+        harmless="Damage is no surprise where a write was cut: tests/wal/test_wal_reuse_ways.py.",
+    ),
+    Defect(
         "the mark goes before what is appended is there",
         WRITER,
         "        byte_count = write_parts(self._file, self.end + MARK_BYTES, [*rest, mark])\n"
@@ -98,8 +105,8 @@ DEFECTS: Final = (
     Defect(
         "what is older behind the end stays when a store is opened",
         RESUME,
-        "        file.truncate(max(tail.end, end))\n",
-        "        pass\n",
+        "tail.is_torn or (found.own is not None and not found.is_wrong):",
+        "tail.is_torn:",
         harmless="What a power cut left behind a mark has a number that is given out again, and "
         "only a search behind damage comes upon it: tests/wal/test_wal_reuse.py.",
     ),

@@ -62,8 +62,8 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
     def check_open(core: Core) -> None:
         core.check_open()
 
-    outcomes = rest, fold, remove_orphans, sync_acks
-    steps = delete, finalize, check_open, save_progress, reclaim
+    outcomes = fold, remove_orphans, sync_acks
+    steps = rest, delete, finalize, check_open, save_progress, reclaim
     _each(core, *outcomes, *steps, _checkpoint_if_large, keep_ages, _fill_reserve)
     return deleted
 

@@ -27,9 +27,9 @@ from quiver.testing import MemoryDisk
 from quiver.testing.file_tree import Tree
 from quiver.testing.rehearsal import Rehearsal
 from quiver.wal.format import HEADER_BYTES, frame_at
-from quiver.wal.reuse import FIRST, MARK_BYTES, mark_in, masks_of
+from quiver.wal.reuse import FIRST, MARK_BYTES, generation_in, mark_in, mask_of, masks_of
 
-__all__ = ["CONFIG", "FILES", "READERS", "Region", "SoundStore", "sound_store"]
+__all__ = ["CONFIG", "FILES", "READERS", "Region", "SoundStore", "mark_at_end", "sound_store"]
 
 CONFIG = Config.of(
     {
@@ -144,6 +144,16 @@ def _log_regions(data: bytes) -> Iterator[Region]:
         offset = frame.end
     if offset < len(data):
         yield Region("older", offset, len(data))
+
+
+def mark_at_end(data: bytes) -> int | None:
+    """Where the entries of a file end that was used before."""
+    generation = generation_in(data[:FIRST])
+    places = range(HEADER_BYTES, len(data)) if generation is not None else ()
+    mask = mask_of(generation or 0)
+    return next(
+        (at for at in places if mark_in(data[at : at + MARK_BYTES], mask) is not None), None
+    )
 
 
 def _ack_regions(data: bytes) -> Iterator[Region]:

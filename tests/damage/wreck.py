@@ -3,8 +3,7 @@
 1. opening refuses by name or succeeds; only a damaged manifest may be refused, and stays as it is;
 2. what recovery takes away is in quarantine byte for byte, unless a writer never finished it;
 3. a second opening finds the same, tells of no new damage, and changes nothing;
-4. what is delivered is what was appended, in order, once, and nothing that was acked if its ack is
-   sound;
+4. what is delivered is what was appended, in order, once, and nothing whose ack is sound;
 5. what is missing was stored in the bytes that are damaged;
 6. numbers go on above all that were given out;
 7. an append works and is there after the next opening;
@@ -27,10 +26,8 @@ from quiver.testing import Loss, ManualClock, MemoryDisk
 from quiver.testing.file_tree import Tree
 from quiver.testing.memory_file import MemoryFile
 from quiver.testing.rehearsal import SLOTS, bundle_of
-from quiver.wal.format import HEADER_BYTES
-from quiver.wal.reuse import FIRST, MARK_BYTES, generation_in, mark_in, mask_of
 
-from .sound_store import CONFIG, FILES, READERS, Region, SoundStore
+from .sound_store import CONFIG, FILES, READERS, Region, SoundStore, mark_at_end
 
 NUMBERS_MAX = 10_000  # More than any of these stores is ever sent.
 
@@ -120,7 +117,7 @@ class Yard:
         except Exception as error:
             raise Loss(f"{damage}: opening raises {type(error).__name__}: {error}") from error
         report = store.recovery
-        _check_preserved(damage, disk, self.sound.data(damage.kind))
+        _check_preserved(damage, disk, mark_at_end(self.sound.data(damage.kind)))
         outcome = self._outcome(damage, disk, store)
         self._check(damage, disk, outcome)
         told = bool(report.damage) or report.torn_tail is not None or outcome.told
@@ -277,11 +274,10 @@ def _files(tree: Tree, folder: str = "") -> Iterator[tuple[str, bytes]]:
             yield path, bytes(tree.blobs[inode].data)
 
 
-def _check_preserved(damage: Damage, disk: MemoryDisk, sound: bytes) -> None:
+def _check_preserved(damage: Damage, disk: MemoryDisk, end: int | None) -> None:
     """Raise Loss unless each byte of the damaged file is in its place, or in quarantine.
 
-    The end of a file that was cut may go: its last append looks unfinished. So may what is older
-    behind a mark, which is written anew.
+    The end of a file that was cut may go, and what is older behind a mark.
     """
     files = dict(_files(disk.tree))
     if damage.data in files.values() or not damage.data:
@@ -291,21 +287,10 @@ def _check_preserved(damage: Damage, disk: MemoryDisk, sound: bytes) -> None:
         rest = damage.data[len(data) :]
         if data and damage.data.startswith(data) and (damage.is_cut or rest in aside):
             return
-        mark_at = _mark_at(data)
-        is_there = mark_at is not None and damage.data.startswith(data[:mark_at])
-        if is_there and (damage.is_cut or mark_at == _mark_at(sound)):
+        mark = mark_at_end(data)
+        if mark and damage.data.startswith(data[:mark]) and (damage.is_cut or mark == end):
             return
     raise Loss(f"{damage}: its bytes are gone, and not in quarantine")
-
-
-def _mark_at(data: bytes) -> int | None:
-    """Where the entries of a file end that was used before."""
-    generation = generation_in(data[:FIRST])
-    places = range(HEADER_BYTES, len(data)) if generation is not None else ()
-    mask = mask_of(generation or 0)
-    return next(
-        (at for at in places if mark_in(data[at : at + MARK_BYTES], mask) is not None), None
-    )
 
 
 def _key(damage: Damage, disk: MemoryDisk, store: Store) -> bytes:
@@ -378,7 +363,7 @@ def _read_out(damage: Damage, disk: MemoryDisk, store: Store) -> _Outcome:
     number = store.append(bundle_of(info.next_wal_seq))
     store.maintain()
     if told and damage.kind.endswith("segment"):
-        _check_preserved(damage, disk, b"")
+        _check_preserved(damage, disk, None)
     _abandon(store)
     last = _open(disk)
     if number != info.next_wal_seq or last.info().open_bundles != 1:

@@ -55,8 +55,8 @@ DEFECTS: Final = (
     Defect(
         "what is refused is not taken back where a file was used before",
         WRITER,
-        "        self._file.truncate(self.end + MARK_BYTES)\n",
-        "",
+        "        self._file.truncate(self.end + MARK_BYTES)\n        self._size = 0\n        self.",
+        "        self._size = 0\n        self.",
         harmless="The mark still stands before what was written, and the next append is over it.",
     ),
     Defect(

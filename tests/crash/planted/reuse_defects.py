@@ -51,6 +51,7 @@ DEFECTS: Final = (
         "        self._file.write(self.end, first)\n",
         "        self._file.write(self.end, first)\n"
         "        byte_count = write_parts(self._file, self.end + MARK_BYTES, [*rest, mark])\n",
+        harmless="Without a mark further on an append was never finished, and is cut.",
     ),
     Defect(
         "what is refused is not taken back where a file was used before",

@@ -6,13 +6,15 @@
     |- InputError (ValueError)        a value the caller passed cannot be taken; nothing was written
     |  '- ConfigError                 an option is wrong; names its key path
     |- StorageError (OSError)         the operating system refused; .path .errno
-    |  '- MissingError (FileNotFoundError)   no store, segment or file there
+    |  |- MissingError (FileNotFoundError)   no store, segment, file or object there
+    |  '- RemoteError                  an object store refused, or gave no answer
     |- DamageError                    bytes on disk are wrong; .path .offset .expected .found
     |  |- TornEntry                   they end early: normal at the tail of a log after a crash
     |  '- DamagedEntry                they are all there and wrong
     |- VersionError                   a newer format, or a store laid out for another slot table
     |- CapacityError                  no room by configuration or on the disk; retry later
     |- LockedError                    another writer has the store; .pid
+    |- FencedError                    somebody newer has taken over; .epoch .current
     |- ClosedError                    used after close, or in a forked child
     |  '- PoisonedError               a sync failed earlier: re-open to learn what survived
     |- SourceError                    what a source reads is gone, changed or out of reach; .split
@@ -31,11 +33,13 @@ __all__ = [
     "ConfigError",
     "DamageError",
     "DamagedEntry",
+    "FencedError",
     "InputError",
     "LockedError",
     "MissingError",
     "PoisonedError",
     "QuiverError",
+    "RemoteError",
     "SourceError",
     "StorageError",
     "SubscriberError",
@@ -82,7 +86,20 @@ class StorageError(QuiverError, OSError):
 
 
 class MissingError(StorageError, FileNotFoundError):
-    """There is no store, segment or file at ``path``."""
+    """There is no store, segment, file or object at ``path``."""
+
+
+class RemoteError(StorageError):
+    """An object store refused an act on ``path``, or gave no answer that says whether it was done.
+
+    ``retryable`` is set where the same call may work later.
+    """
+
+    def __init__(
+        self, message: str, *, path: str = "", retryable: bool = False, hint: str = ""
+    ) -> None:
+        super().__init__(message, path=path, hint=hint)
+        self.retryable = retryable
 
 
 class DamageError(QuiverError):
@@ -161,6 +178,15 @@ class LockedError(QuiverError):
     def __init__(self, message: str, *, pid: int = 0, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.pid = pid
+
+
+class FencedError(QuiverError):
+    """Somebody newer has taken over: ``epoch`` is ours, ``current`` the one that holds now."""
+
+    def __init__(self, message: str, *, epoch: int = 0, current: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.epoch = epoch
+        self.current = current
 
 
 class ClosedError(QuiverError):

@@ -1,0 +1,1 @@
+"""What is asked of an object store, and the stores that give it."""

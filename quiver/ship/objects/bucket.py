@@ -1,0 +1,90 @@
+"""What the queue asks of an object store, with the durability and atomicity of each act in words.
+
+A ``Bucket`` is one flat name space: a key is a path without a leading ``/``, an object is bytes
+that are replaced whole. Implementations: any store that obstore speaks to, a folder of this
+machine, and memory for tests.
+
+==============  =====================================================================
+act             when it returns
+==============  =====================================================================
+put, put_if     the object is durable, and every read that starts later sees it
+put_if          and nothing was put between the object that ``tag`` names and this one
+delete          reads that start later do not find it
+==============  =====================================================================
+
+An act that raises ``Conflict`` or ``UnclearError`` may all the same have been done: the answer was
+lost, and a store that tries again on its own then meets its first try. Whoever must know reads
+again and looks for what he put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from quiver.disk import Bytes
+from quiver.errors import RemoteError
+
+__all__ = ["Bucket", "Conflict", "Found", "Listed", "Tag", "UnclearError"]
+
+Tag: TypeAlias = str
+"""Names one state of one object; opaque, and equal only if the object was not replaced."""
+
+
+class Conflict(RemoteError):
+    """The object is not the one that the tag names, or it is there and should not be."""
+
+
+class UnclearError(RemoteError):
+    """The store gave no answer that says whether the act was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object as it was read: its bytes, contiguous, and the tag for ``put_if``."""
+
+    data: Bytes
+    tag: Tag
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An object as a listing shows it. ``changed_ms`` is by the store's clock, since 1970."""
+
+    key: str
+    size: int
+    changed_ms: int
+
+
+class Bucket(Protocol):
+    """One store, or one folder in it. Safe for many threads; a fork opens its own."""
+
+    @property
+    def place(self) -> str:
+        """Its address as messages show it, without credentials."""
+        ...
+
+    def get(self, key: str) -> Found:
+        """Read an object whole. Raises MissingError, RemoteError, UnclearError."""
+        ...
+
+    def get_if_changed(self, key: str, tag: Tag) -> Found | None:
+        """Read an object unless it still is the one that ``tag`` names: then None."""
+        ...
+
+    def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
+        """Put an object, whatever was there; parts are joined."""
+        ...
+
+    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
+        """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        """Go through objects whose keys begin with ``prefix``, in no promised order."""
+        ...
+
+    def delete(self, keys: Sequence[str]) -> Sequence[str]:
+        """Delete objects and return the keys that could not be; one that is missing could."""
+        ...

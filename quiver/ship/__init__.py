@@ -12,3 +12,5 @@ room          what it does
 ``shipper``   finalized segments of a store into the queue, and back into a store
 ============  ==========================================================================
 """
+
+__all__: list[str] = []

@@ -4,6 +4,11 @@ A ``Bucket`` is one flat name space: a key is a path without a leading ``/``, an
 that are replaced whole. Implementations: any store that obstore speaks to, a folder of this
 machine, and memory for tests.
 
+A bucket may be opened some way below the root of its store: ``base`` says where, and keys are
+relative to it. What is kept and read by others names objects from the root, as ``root_key`` does;
+``own_key`` turns such a name into a key again. A key that begins with ``/`` is one from the root,
+so that an object which somebody put elsewhere in the store can be read all the same.
+
 ==============  =====================================================================
 act             when it returns
 ==============  =====================================================================
@@ -26,7 +31,16 @@ from typing import Protocol, TypeAlias
 from quiver.disk import Bytes
 from quiver.errors import RemoteError
 
-__all__ = ["Bucket", "Conflict", "Found", "Listed", "Tag", "UnclearError"]
+__all__ = [
+    "Bucket",
+    "Conflict",
+    "Found",
+    "Listed",
+    "Tag",
+    "UnclearError",
+    "own_key",
+    "root_key",
+]
 
 Tag: TypeAlias = str
 """Names one state of one object; opaque, and equal only if the object was not replaced."""
@@ -65,6 +79,11 @@ class Bucket(Protocol):
         """Its address as messages show it, without credentials."""
         ...
 
+    @property
+    def base(self) -> str:
+        """Where its keys begin below the root of the store: "" or a path that ends in ``/``."""
+        ...
+
     def get(self, key: str) -> Found:
         """Read an object whole. Raises MissingError, RemoteError, UnclearError."""
         ...
@@ -88,3 +107,14 @@ class Bucket(Protocol):
     def delete(self, keys: Sequence[str]) -> Sequence[str]:
         """Delete objects and return the keys that could not be; one that is missing could."""
         ...
+
+
+def root_key(bucket: Bucket, key: str) -> str:
+    """Give the name of an object from the root of its store, without a leading ``/``."""
+    return key[1:] if key.startswith("/") else bucket.base + key
+
+
+def own_key(bucket: Bucket, root_key: str) -> str:
+    """Give the key by which ``bucket`` knows the object of this name from the root."""
+    base = bucket.base
+    return root_key[len(base) :] if root_key.startswith(base) else "/" + root_key

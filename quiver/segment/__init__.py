@@ -13,6 +13,7 @@
 ``open_segment``  bundles in memory until they are a file
 ``writer``        bundles to a file, durable in one step
 ``reader``        a file, mapped, checked as far as it is used
+``memory``        a file that is in memory, read the same way
 ``alike``         streams of one payload each, read many at a time
 ``relabel``       a file under other numbers
 ``glance``        a file's directory alone, not mapped
@@ -25,12 +26,13 @@ from quiver.segment.catalog import Catalog, SegmentInfo, read_info, read_noted
 from quiver.segment.directory import Description
 from quiver.segment.format import Extension, Footer, parse_segment_name, segment_name
 from quiver.segment.glance import Glance, glance
+from quiver.segment.memory import open_bytes
 from quiver.segment.open_segment import OpenSegment
 from quiver.segment.reader import SegmentReader
 from quiver.segment.relabel import write_relabelled
 from quiver.segment.rest import Rest, no_rest
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
-from quiver.segment.writer import SegmentLabel, write_segment
+from quiver.segment.writer import SegmentLabel, encode_segment, write_segment
 
 __all__ = [
     "BundleEntry",
@@ -47,8 +49,10 @@ __all__ = [
     "SegmentReader",
     "SlotRef",
     "StreamEntry",
+    "encode_segment",
     "glance",
     "no_rest",
+    "open_bytes",
     "parse_segment_name",
     "read_info",
     "read_noted",

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import crc32c
 
@@ -28,6 +28,7 @@ from quiver.segment.tables import located
 __all__ = [
     "SEQ_UNKNOWN",
     "Catalog",
+    "Place",
     "ProgressAt",
     "SegmentInfo",
     "Tail",
@@ -45,6 +46,18 @@ _END_BYTES: Final = 512
 """What is read of a segment at first: its trailer and any footer of ours are in there."""
 _OPEN_MAX: Final = 64
 """How many segments are open at a time."""
+
+
+class Place(Protocol):
+    """Where a segment is: what of a disk has to be known for one that is mapped already."""
+
+    def locate(self, path: str) -> str:
+        """Give the path that a person would use, for messages."""
+        ...
+
+    def stat(self, path: str) -> Stat | None:
+        """Look at a path; None if there is nothing."""
+        ...
 
 
 class ProgressAt(NamedTuple):
@@ -147,7 +160,7 @@ def check_file(data: Bytes, trailer: Trailer) -> None:
         )
 
 
-def describe(disk: Disk, path: str, footer: Footer, *, file_bytes: int) -> SegmentInfo:
+def describe(disk: Place, path: str, footer: Footer, *, file_bytes: int) -> SegmentInfo:
     """Put together what footer, name and disk say; DamagedEntry if name and footer disagree."""
     stat = disk.stat(path)
     allocated = stat.allocated if stat else 0  # Deleted meanwhile: it takes no room any more.

@@ -29,7 +29,7 @@ from quiver.errors import ClosedError, DamagedEntry, DamageError, InputError, Ve
 from quiver.promote import union_schema
 from quiver.segment.alike import FEW, Choose, Kin, may_be_alike, read_kin
 from quiver.segment.bounds import agrees, column_bounds
-from quiver.segment.catalog import SegmentInfo, check_file, describe
+from quiver.segment.catalog import Place, SegmentInfo, check_file, describe
 from quiver.segment.directory import Description
 from quiver.segment.format import TRAILER_BYTES, Footer, decode_footer, decode_trailer
 from quiver.segment.glance import read_directory
@@ -56,7 +56,7 @@ class SegmentReader:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: Place,
         path: str,
         data: memoryview,
         *,

@@ -22,7 +22,7 @@ from quiver.segment.layout import InTheMeantime, lay_out
 from quiver.segment.rest import Rest, no_rest
 from quiver.slots import SlotTable
 
-__all__ = ["SegmentLabel", "write_segment"]
+__all__ = ["SegmentLabel", "encode_segment", "write_segment"]
 
 _DEFAULT_CONFIG: Final = SegmentConfig()
 
@@ -56,6 +56,47 @@ def write_segment(
     Raises InputError for no bundles, too many, or a slot that ``label`` does not know, and
     DamagedEntry for a payload that is not what it says.
     """
+    parts = _parts(
+        bundles,
+        label=label,
+        lost=lost,
+        config=config,
+        trusted=trusted,
+        builder=builder,
+        progress=progress,
+        keep=keep,
+        rest=rest,
+    )
+    path = posixpath.join(folder, name or segment_name(label.segment_seq))
+    size = write_new(disk, path, parts, mode=SEALED_MODE)
+    return describe(disk, path, parts.footer, file_bytes=size)
+
+
+def encode_segment(
+    bundles: Sequence[EncodedBundle],
+    *,
+    label: SegmentLabel,
+    config: SegmentConfig = _DEFAULT_CONFIG,
+) -> list[Bytes]:
+    """Give the bytes of the file that ``write_segment`` would write, one part behind the other.
+
+    Payloads are trusted. Raises what ``write_segment`` raises.
+    """
+    return list(_parts(bundles, label=label, config=config, trusted=True))
+
+
+def _parts(
+    bundles: Sequence[EncodedBundle],
+    *,
+    label: SegmentLabel,
+    config: SegmentConfig,
+    trusted: bool,
+    lost: Mapping[int, tuple[int, ...]] | None = None,
+    builder: SegmentBuilder | None = None,
+    progress: bytes = b"",
+    keep: bool = False,
+    rest: Rest = no_rest,
+) -> _Parts:
     if not bundles:
         raise InputError("an empty segment cannot be written", hint="append a bundle first")
     if len(bundles) > BUNDLES_MAX:
@@ -67,11 +108,7 @@ def write_segment(
     stream_count = sum(each.streams.body.stream_count for each in built)
     if stream_count > STREAMS_MAX:
         raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {stream_count:,}")
-    contents = Contents(bundles, built, label, lost or {}, config, progress, rest)
-    path = posixpath.join(folder, name or segment_name(label.segment_seq))
-    parts = _Parts(contents)
-    size = write_new(disk, path, parts, mode=SEALED_MODE)
-    return describe(disk, path, parts.footer, file_bytes=size)
+    return _Parts(Contents(bundles, built, label, lost or {}, config, progress, rest))
 
 
 class _Parts:

@@ -1,0 +1,116 @@
+"""Whole batches: records to an object's bytes and back, with zstd where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from quiver.disk import Bytes
+from quiver.errors import CapacityError, DamagedEntry, InputError
+from quiver.ship.batch.format import (
+    FOOTER,
+    STORED,
+    ZSTD,
+    Footer,
+    decode_block,
+    decode_footer,
+    encode_block,
+    encode_footer,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "BLOCK_BYTES_MAX",
+    "COMPRESSIONS",
+    "Compression",
+    "EncodedBatch",
+    "decode_batch",
+    "encode_batch",
+]
+
+Compression: TypeAlias = Literal["none", "zstd"]
+COMPRESSIONS: Final[tuple[Compression, ...]] = ("none", "zstd")
+BLOCK_BYTES_MAX: Final = 1 << 30
+"""How large a block may become when it is decompressed, unless the caller says otherwise."""
+
+_LEVEL: Final = 3
+_PIECE: Final = 1 << 20
+
+
+class EncodedBatch(NamedTuple):
+    """The bytes of one object, in parts as ``Bucket.put`` takes them."""
+
+    parts: Sequence[Bytes]
+    byte_count: int
+    crc32c: int
+    """Of all bytes of the object."""
+
+
+def encode_batch(
+    records: Sequence[bytes | bytearray | memoryview], *, compression: Compression = "none"
+) -> EncodedBatch:
+    """Encode records in their order; without compression none of them is copied."""
+    if compression not in COMPRESSIONS:
+        raise InputError(f"{compression!r} is no compression of a batch", hint="none or zstd")
+    views = [record.cast("B") if isinstance(record, memoryview) else record for record in records]
+    parts: list[Any] = list(encode_block(views))
+    kind = STORED
+    if compression == "zstd":
+        import pyarrow as pa
+
+        codec = pa.Codec("zstd", compression_level=_LEVEL)
+        parts, kind = [codec.compress(b"".join(parts), asbytes=True)], ZSTD
+    parts.append(encode_footer(Footer(kind, len(records))))
+    size = checksum = 0
+    for part in parts:
+        size += len(part)
+        checksum = crc32c(part, checksum)
+    return EncodedBatch(parts, size, checksum)
+
+
+def decode_batch(data: Bytes, *, block_bytes_max: int = BLOCK_BYTES_MAX) -> list[memoryview]:
+    """Give the records of a batch, as views of ``data`` where it is not compressed.
+
+    Raises TornEntry, DamagedEntry, VersionError, and CapacityError for a block that is larger
+    than ``block_bytes_max`` when it is decompressed; nothing larger is ever held.
+    """
+    view = memoryview(data).cast("B")
+    footer = decode_footer(view)
+    block = view[: -FOOTER.size]
+    if footer.compression == ZSTD:
+        block = memoryview(_decompressed(block, block_bytes_max))
+    return decode_block(block, footer.record_count)
+
+
+def _decompressed(block: memoryview, bytes_max: int) -> bytes:
+    import pyarrow as pa
+
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        with pa.CompressedInputStream(_source(block), "zstd") as stream:
+            while piece := stream.read(_PIECE):
+                size += len(piece)
+                if size > bytes_max:
+                    break
+                pieces.append(piece)
+    except OSError as error:
+        raise DamagedEntry(f"a batch cannot be decompressed: {error}") from error
+    if size > bytes_max:
+        raise CapacityError(
+            f"a batch of {len(block):,} bytes has more than {bytes_max:,} when it is decompressed",
+            hint="allow more, or the batch is not what it should be",
+        )
+    return b"".join(pieces)
+
+
+def _source(block: memoryview) -> pa.BufferReader:
+    import pyarrow as pa
+
+    if not block:
+        raise DamagedEntry("a compressed batch has no frame")
+    return pa.BufferReader(pa.py_buffer(block))

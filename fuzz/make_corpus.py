@@ -12,6 +12,7 @@ import fuzz_ledger
 import fuzz_progress
 import fuzz_retention
 import fuzz_segment
+import fuzz_shipper
 import fuzz_source
 import fuzz_upstream
 import fuzz_wal
@@ -191,6 +192,20 @@ def upstream_seeds() -> dict[str, bytes]:
     }
 
 
+def shipper_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "shipper" / "payload").read_bytes()
+    record = (GOLDEN / "segment" / "0000000000000042.qseg").read_bytes()
+    repair = bytes([fuzz_shipper.REPAIR])
+    return {
+        "golden": b"\0" + golden + record,
+        "golden-repaired": repair + golden + record,
+        "damaged": b"\0" + golden + record[:70] + b"\xff" * 8 + record[78:],
+        "newer": repair + b"\2" + golden[1:] + record,
+        "foreign": b"\0" + golden[:1] + b"\2" + golden[2:] + record,
+        "torn": b"\0" + golden[:-3],
+    }
+
+
 def source_seeds() -> dict[str, bytes]:
     epochs = (GOLDEN / "source" / "epochs").read_bytes()
     register = (GOLDEN / "source" / "register").read_bytes()
@@ -215,6 +230,7 @@ SEEDS = {
     "progress": progress_seeds,
     "retention": retention_seeds,
     "segment": segment_seeds,
+    "shipper": shipper_seeds,
     "source": source_seeds,
     "upstream": upstream_seeds,
 }

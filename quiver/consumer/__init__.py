@@ -2,6 +2,7 @@
 
 ============  =====================================================================
 ``consumer``  ``Consumer``: bundles of all cores, handles, commits
+``segments``  ``SegmentConsumer``: whole segments, for who carries them elsewhere
 ``follower``  one core, read without a lock: a desk like the store's own
 ``gathered``  what was done and may not have been folded in yet
 ``lease``     the inbox, and that only the last process counts
@@ -25,11 +26,12 @@ from collections.abc import Collection
 from quiver.clock import Clock
 from quiver.config_file import ConfigLike, config_of
 from quiver.consumer.consumer import Consumer
+from quiver.consumer.segments import Pending, SegmentConsumer
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.start import Start
 from quiver.engine.wanted import DeliveryOrder
 
-__all__ = ["Consumer", "subscribe"]
+__all__ = ["Consumer", "Pending", "SegmentConsumer", "subscribe"]
 
 
 def subscribe(

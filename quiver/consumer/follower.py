@@ -189,6 +189,21 @@ class Follower:
             self.catalog.add(info)
             self.registry.add_segment(info.segment_seq, info.bundle_count)
 
+    def unreadable(self) -> list[tuple[int, DamageError]]:
+        """Give the segments that are there and not known, by number, and why they are not."""
+        segments, found = f"{self.folder}/segments", []
+        names: dict[int, str] = {}
+        with suppress(MissingError):
+            names = self._names(segments)
+        for number in sorted(names.keys() - {info.segment_seq for info in self.catalog}):
+            try:
+                read_info(self.disk, f"{segments}/{names[number]}")
+            except DamageError as error:
+                found.append((number, error))
+            except MissingError:
+                continue
+        return found
+
     def _forget(self, segment_seq: int) -> None:
         self.catalog.remove(segment_seq)
         self.registry.remove_segment(segment_seq)

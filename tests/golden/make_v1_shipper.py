@@ -1,0 +1,31 @@
+"""Write the golden payload of a shipped segment, once; refuses to touch what is there.
+
+The record that it is of is the golden segment.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from quiver.ship.shipper.format import ShippedSegment, encode_payload
+
+FOLDER = Path(__file__).parent / "v1"
+PATH = FOLDER / "shipper" / "payload"
+RECORD = FOLDER / "segment" / "0000000000000042.qseg"
+
+SEGMENT = ShippedSegment(
+    "000102030405060708090a0b0c0d0e0f", 3, 1 << 40, 5, (1 << 33) + 1, 70_000, 1 << 63 | 5
+)
+
+
+def payload() -> bytes:
+    """Write what goes with the record."""
+    return encode_payload(SEGMENT.sealed(RECORD.read_bytes()))
+
+
+if __name__ == "__main__":
+    if PATH.exists():
+        sys.exit(f"{PATH} is there already: golden files are never written again")
+    PATH.parent.mkdir(parents=True, exist_ok=True)
+    PATH.write_bytes(payload())

@@ -194,14 +194,13 @@ def upstream_seeds() -> dict[str, bytes]:
 
 def shipper_seeds() -> dict[str, bytes]:
     golden = (GOLDEN / "shipper" / "payload").read_bytes()
-    record = (GOLDEN / "segment" / "0000000000000042.qseg").read_bytes()
     repair = bytes([fuzz_shipper.REPAIR])
     return {
-        "golden": b"\0" + golden + record,
-        "golden-repaired": repair + golden + record,
-        "damaged": b"\0" + golden + record[:70] + b"\xff" * 8 + record[78:],
-        "newer": repair + b"\2" + golden[1:] + record,
-        "foreign": b"\0" + golden[:1] + b"\2" + golden[2:] + record,
+        "golden": b"\0" + golden,
+        "golden-repaired": repair + golden,
+        "damaged": b"\0" + golden[:30] + b"\xff" * 8 + golden[38:],
+        "newer": repair + b"\2" + golden[1:],
+        "foreign": repair + golden[:1] + b"\2" + golden[2:],
         "torn": b"\0" + golden[:-3],
     }
 

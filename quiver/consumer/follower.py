@@ -172,7 +172,8 @@ class Follower:
         first = max(known, default=-1) + 1
         if not new or new == list(range(first, first + len(new))):
             return found
-        return {number: name for number, name in self._names(segments).items() if number <= new[-1]}
+        again = self._names(segments)
+        return {number: again[number] for number in again if number <= new[-1] or number in known}
 
     def _names(self, segments: str) -> dict[int, str]:
         numbered = (

@@ -1,7 +1,4 @@
-"""Write the golden payload of a shipped segment, once; refuses to touch what is there.
-
-The record that it is of is the golden segment.
-"""
+"""Write the golden payload of a shipped segment, once; refuses to touch what is there."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ from pathlib import Path
 
 from quiver.ship.shipper.format import ShippedSegment, encode_payload
 
-FOLDER = Path(__file__).parent / "v1"
-PATH = FOLDER / "shipper" / "payload"
-RECORD = FOLDER / "segment" / "0000000000000042.qseg"
+PATH = Path(__file__).parent / "v1" / "shipper" / "payload"
 
 SEGMENT = ShippedSegment(
     "000102030405060708090a0b0c0d0e0f", 3, 1 << 40, 5, (1 << 33) + 1, 70_000, 1 << 63 | 5
@@ -20,8 +15,8 @@ SEGMENT = ShippedSegment(
 
 
 def payload() -> bytes:
-    """Write what goes with the record."""
-    return encode_payload(SEGMENT.sealed(RECORD.read_bytes()))
+    """Write it."""
+    return encode_payload(SEGMENT)
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ class Packer:
             info.bundle_count,
             slots,
         )
-        return Cargo(pending, segment.sealed(data), data)
+        return Cargo(pending, segment, data)
 
     def _anew(self, pending: Pending, reader: SegmentReader, data: memoryview) -> Cargo:
         cargo = Cargo(pending)
@@ -143,7 +143,7 @@ class Packer:
         taken = self._take(cargo, reader, _damaged_streams(reader, data, place))
         if not taken.bundles:
             return cargo
-        segment = ShippedSegment(
+        cargo.segment = ShippedSegment(
             self._manifest.store_id,
             pending.core,
             pending.info.segment_seq,
@@ -158,7 +158,6 @@ class Packer:
         label = self._label(pending, reader)
         parts: list[Bytes] = encode_segment(taken.bundles, label=label, config=config)
         cargo.record = b"".join(memoryview(part) for part in parts)
-        cargo.segment = segment.sealed(cargo.record)
         return cargo
 
     def _label(self, pending: Pending, reader: SegmentReader) -> SegmentLabel:

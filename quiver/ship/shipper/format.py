@@ -19,7 +19,6 @@ from crc32c import crc32c
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
 
 __all__ = [
-    "CHECKED_BYTES",
     "KIND_SEGMENT",
     "PAYLOAD",
     "VERSION",
@@ -27,14 +26,12 @@ __all__ = [
     "decode_payload",
     "encode_payload",
     "is_payload",
-    "record_checksum",
 ]
 
 VERSION: Final = 1
 KIND_SEGMENT: Final = 1
 PAYLOAD: Final = struct.Struct("<BBH16sQQQIQI")
-CHECKED_BYTES: Final = PAYLOAD.size - 4
-"""The bytes of a payload before its checksum."""
+CRC: Final = struct.Struct("<I")
 _STORE_ID_BYTES: Final = 16
 _CORE_MAX: Final = (1 << 16) - 1
 _U32_MAX: Final = (1 << 32) - 1
@@ -42,10 +39,7 @@ _U64_MAX: Final = (1 << 64) - 1
 
 
 class ShippedSegment(NamedTuple):
-    """What a payload says. ``store_id`` is 32 hexadecimal digits, ``slots`` has a bit for each id.
-
-    ``crc32c`` is that of the bytes of the payload before it and of the record behind them.
-    """
+    """What a payload says; ``store_id`` is 32 hexadecimal digits, ``slots`` has a bit for each."""
 
     store_id: str
     core: int
@@ -54,32 +48,11 @@ class ShippedSegment(NamedTuple):
     wal_seq_last: int
     bundle_count: int
     slots: int
-    crc32c: int = 0
 
     @property
     def source(self) -> tuple[bytes, int]:
         """Its store and core, as the marks of a queue name them."""
         return bytes.fromhex(self.store_id), self.core
-
-    def sealed(self, record: bytes | memoryview) -> ShippedSegment:
-        """Give the same with the checksum that it has for this record."""
-        return self._replace(crc32c=record_checksum(encode_payload(self), record))
-
-    def check(self, record: bytes | memoryview) -> None:
-        """Raise DamagedEntry unless this, and the record, are what was shipped."""
-        found = record_checksum(encode_payload(self), record)
-        if found != self.crc32c:
-            raise DamagedEntry(
-                f"segment {self.segment_seq} of core {self.core} of store {self.store_id} is not "
-                "what was shipped",
-                expected=f"{self.crc32c:#010x}",
-                found=f"{found:#010x}",
-            )
-
-
-def record_checksum(payload: bytes, record: bytes | memoryview) -> int:
-    """Compute the checksum that a payload has for a record."""
-    return crc32c(record, crc32c(payload[:CHECKED_BYTES]))
 
 
 def encode_payload(segment: ShippedSegment) -> bytes:
@@ -91,11 +64,11 @@ def encode_payload(segment: ShippedSegment) -> bytes:
         and 0 <= segment.wal_seq_first <= segment.wal_seq_last <= _U64_MAX
         and 1 <= segment.bundle_count <= _U32_MAX
         and 0 <= segment.slots <= _U64_MAX
-        and 0 <= segment.crc32c <= _U32_MAX
     )
     if not fits:
         raise InputError(f"a number of a shipped segment is out of range: {segment}")
-    return PAYLOAD.pack(VERSION, KIND_SEGMENT, segment.core, store_id, *segment[2:])
+    data = PAYLOAD.pack(VERSION, KIND_SEGMENT, segment.core, store_id, *segment[2:], 0)[: -CRC.size]
+    return data + CRC.pack(crc32c(data))
 
 
 def _store_id(text: str) -> bytes:
@@ -131,7 +104,15 @@ def decode_payload(data: bytes | memoryview) -> ShippedSegment:
             expected=f"version {VERSION}, kind {KIND_SEGMENT}, {PAYLOAD.size} bytes",
             found=f"version {version}, kind {kind}, {len(data)} bytes",
         )
-    found = ShippedSegment(store_id.hex(), core, *numbers)
+    *fields, expected = numbers
+    found_crc = crc32c(data[: -CRC.size])
+    if found_crc != expected:
+        raise DamagedEntry(
+            "the checksum of a shipped segment's payload is wrong",
+            expected=f"{expected:#010x}",
+            found=f"{found_crc:#010x}",
+        )
+    found = ShippedSegment(store_id.hex(), core, *fields)
     if found.wal_seq_first > found.wal_seq_last or not found.bundle_count:
         raise DamagedEntry("the numbers of a shipped segment make no sense", found=str(found))
     return found

@@ -16,14 +16,16 @@ from typing import Any, Final
 
 from bench.kit import ROOT, Bench
 from bench.peers import chart, given, page
-from bench.peers.peers import MODULES, find, missing, modes
+from bench.peers.ceiling import Ceiling, Goal, ceilings, section
+from bench.peers.peer import Mode
+from bench.peers.peers import MODULES, RAW, TWO_COPIES, find, missing, modes
 from bench.peers.runs import Side, count_syncs, measure
 
 ROWS: Final = 1000
 SIZES: Final = (100, ROWS, 10_000)
 FAST: Final = ("quiver", "lmdb", "lmdb-writemap", "rocksdb", "sqlite-full", "redis-always")
 """Those are measured at all sizes, and in each round."""
-OFTEN: Final = (*FAST, "sqlite-default")
+OFTEN: Final = (*FAST, "sqlite-default", *TWO_COPIES)
 """Those are measured in each round; the others in every third one."""
 VARIANTS: Final = (
     "lmdb-writemap",
@@ -32,13 +34,14 @@ VARIANTS: Final = (
     "redis-everysec",
     "arrow-files",
     "parquet-files",
+    *RAW,
 )
-"""Of the same version as another one, or as pyarrow."""
+"""Of the same version as another one, as pyarrow, or as the kernel."""
 SECONDS: Final = 2.0
 SLOW_SECONDS: Final = 1.0
 BYTES: Final = 500e6
 """Quiver writes them twice, and so much is warmed."""
-WANTED: Final = {
+WANTED: Final[dict[tuple[Mode, str], float]] = {
     ("group", "sqlite-full"): 4.0,
     ("group", "sqlite-default"): 4.0,
     ("group", "redis-always"): 4.0,
@@ -54,7 +57,7 @@ WANTED: Final = {
     ("each", "lance"): 10.0,
 }
 WANTED_P99: Final = 3.0
-WORDS: Final = {"group": "25 ms", "each": "a sync for each append"}
+WORDS: Final[dict[Mode, str]] = {"group": "25 ms", "each": "a sync for each append"}
 
 
 class Peers(Bench):
@@ -151,6 +154,12 @@ class Peers(Bench):
                 of_lmdb=page.median(theirs, "ack_0.99"),
             )
 
+    def ceilings(self) -> list[Ceiling]:
+        """Set the goals beside raw writing."""
+        goals = [Goal(mode, peer, "rate", times) for (mode, peer), times in WANTED.items()]
+        goals.append(Goal("each", "lmdb", "ack_0.99", WANTED_P99))
+        return ceilings(self.found, goals, ROWS)
+
     def save(self) -> None:
         super().save()
         place = ROOT / "bench" / "peers.json"
@@ -158,6 +167,7 @@ class Peers(Bench):
         whole["sides"] = [
             {**side._asdict(), **page.medians(rounds)} for side, rounds in self.found.items()
         ]
+        whole["ceilings"] = [one.row() for one in self.ceilings()]
         place.write_text(json.dumps(whole, indent=2) + "\n")
 
 
@@ -180,7 +190,10 @@ def main() -> None:
         bench = Peers(Path(folder), rounds=asked.rounds, scale=asked.scale, names=names)
         bench.run(asked.seconds)
     bench.compare()
-    bench.notes = page.notes(bench.found, bench.syncs, bench.absent)
+    bench.notes = [
+        *section(bench.ceilings(), WORDS),
+        *page.notes(bench.found, bench.syncs, bench.absent),
+    ]
     if not asked.attempt:
         bench.save()
         chart.draw(bench.found, ROWS, ROOT / "bench" / "peers")

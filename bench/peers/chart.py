@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.peers.page import Found, median
-from bench.peers.peers import find
+from bench.peers.peers import RAW, find
 from bench.peers.runs import Side
 
 __all__ = ["draw"]
 
 _COLOURS = {"a power cut": "#4a7", "a kill": "#8ac"}
 _OURS = "#163"
+_RAW = "#bbb"
 _SHARES = {"0.5": "o", "0.99": "s", "0.999": "^"}
 
 
@@ -40,12 +41,15 @@ def draw(found: Found, rows: int, place: Path) -> None:
 def _rates(axes, found: Found, sides: list[Side]) -> None:
     for side in sides:
         rate, survives = median(found[side], "rate"), find(side.peer).survives
-        axes.barh(side.peer, rate, color=_OURS if side.peer == "quiver" else _COLOURS[survives])
+        colour = _RAW if side.peer in RAW else _COLOURS[survives]
+        axes.barh(side.peer, rate, color=_OURS if side.peer == "quiver" else colour)
         axes.text(rate, side.peer, f" {rate:,.0f}", va="center", fontsize=8)
     axes.set_xlabel("MB/s")
     axes.set_ylabel("peer")
     axes.margins(x=0.15)
     there = {find(side.peer).survives for side in sides}
+    if any(side.peer in RAW for side in sides):
+        axes.barh([sides[0].peer], [0], color=_RAW, label="raw writing, no store")
     for survives, colour in _COLOURS.items():
         if survives in there:
             axes.barh([sides[0].peer], [0], color=colour, label=f"survives {survives}")

@@ -21,15 +21,15 @@ what was given, and so is its type unless the table says which types a peer has 
 back is what was acked, or that and some of what was on its way, else the run fails. A kill leaves
 what the kernel had: no run cuts the power, and "survives" is what a peer promises.
 
-All but DuckDB, Delta, Lance and Parquet get a bundle as one value, the IPC streams of its slots
-behind each other, encoded in their time into memory that is used again. With 25 ms whoever
-appends commits when so much has passed since the last commit; Quiver's worker does it by itself.
-Quiver writes its log and its segments, the others one copy; what is still in memory when the time
-is up, an open segment or a memtable, is durable in a log. MB are of encoded bundles, whatever a
-peer makes of them. CPU, memory, and bytes written are those of client and server together;
-memory is what came on top of imports and bundles, mapped files included, and all of a server.
-All keep memory that is free (`MALLOC_TRIM_THRESHOLD_` and the like): without that LMDB takes 250
-fresh pages from the kernel for each MB, and reaches two thirds of this.
+All but raw writing, DuckDB, Delta, Lance and Parquet get a bundle as one value, the IPC streams of
+its slots behind each other, encoded in their time into memory that is used again. With 25 ms
+whoever appends commits when so much has passed since the last commit; Quiver's worker does it by
+itself, and a thread of `raw-tuned`. Quiver writes its log and its segments, the others one copy;
+what is still in memory when the time is up, an open segment or a memtable, is durable in a log. MB
+are of encoded bundles, whatever a peer makes of them. CPU, memory, and bytes written are those of
+client and server together; memory is what came on top of imports and bundles, mapped files
+included, and all of a server. All keep memory that is free (`MALLOC_TRIM_THRESHOLD_` and the like):
+without that LMDB takes 250 fresh pages from the kernel for each MB, and reaches two thirds of this.
 Written is by `/proc/<pid>/io`. "Opened" is until the first bundle, a server's start included.
 Reading is of pages that are in memory; what is mapped is not touched. Medians of the rounds; who
 has no goal of its own is measured in every third one, and 100 and 10,000 rows in the first alone.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -95,6 +95,10 @@ class Peer(abc.ABC):
     @abc.abstractmethod
     def open(self) -> None:
         """Open what is in the folder, or make it."""
+
+    def ready(self, bundles: Sequence[Bundle], byte_count: int) -> None:
+        """See what will be appended, and how much of it, before anything is measured."""
+        del bundles, byte_count
 
     @abc.abstractmethod
     def append(self, bundle: Bundle) -> None:

@@ -9,7 +9,7 @@ from typing import Final, cast
 from bench.peers.peer import Mode, Peer
 from bench.peers.servers import program
 
-__all__ = ["MODULES", "find", "missing", "modes"]
+__all__ = ["MODULES", "RAW", "TWO_COPIES", "find", "missing", "modes"]
 
 MODULES: Final = {
     "quiver": ("store", "Quiver"),
@@ -27,8 +27,15 @@ MODULES: Final = {
     "duckdb": ("tables", "DuckDb"),
     "delta": ("tables", "Delta"),
     "lance": ("tables", "Lance"),
+    "raw-log": ("raw", "RawLog"),
+    "raw": ("raw", "Raw"),
+    "raw-tuned": ("raw", "RawTuned"),
 }
 """In the order of the page: the module and the class of each."""
+
+TWO_COPIES: Final = ("raw", "raw-tuned")
+RAW: Final = ("raw-log", *TWO_COPIES)
+"""No stores, but what the disk gives."""
 
 _BOTH: Final[tuple[Mode, ...]] = ("group", "each")
 _NEEDS: Final = {"lmdb": "lmdb", "lmdb-writemap": "lmdb", "rocksdb": "rocksdict"}
@@ -37,7 +44,8 @@ _NEEDS: Final = {"lmdb": "lmdb", "lmdb-writemap": "lmdb", "rocksdb": "rocksdict"
 
 def modes(name: str) -> tuple[Mode, ...]:
     """Say in which ways a peer is measured."""
-    if name in ("quiver", "lmdb", "rocksdb", "sqlite-full", "sqlite-default", "redis-always"):
+    both = ("quiver", "lmdb", "rocksdb", "sqlite-full", "sqlite-default", "redis-always")
+    if name in both or name in RAW:
         return _BOTH
     return ("group",) if name in ("lmdb-writemap", "redis-everysec", "nats") else ("each",)
 

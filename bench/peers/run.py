@@ -116,6 +116,7 @@ def append(asked: argparse.Namespace) -> None:
     server = kind.serve(asked.folder)
     peer = kind(asked.folder, asked.mode)
     peer.open()
+    peer.ready(bundles, 0 if asked.count else int(asked.bytes))
     gauges.forget_peak()
     before = gauges.resident(os.getpid())
     appends = Appends(peer, bundles)

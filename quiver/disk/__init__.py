@@ -5,6 +5,7 @@
 ``local``      the real one
 ``replace``    a file, old or new but never half: temporary, sync, rename, sync
 ``ahead``      what will be read, so that it is fetched at once and nothing else is
+``aside``      a file by one of many writers at once, under a name of its own until it is whole
 ``window``     a file walked from start to end, seen a piece at a time
 ``copying``    from file to file, inside the system where it can
 ``quarantine`` damaged bytes set aside, with the reason
@@ -18,20 +19,23 @@
 ``overlay``    another disk with changes that nobody else sees
 ``everything`` all that was written, by anybody
 ``foreign``    a file of the user's own, which is in no store
+``own``        names that nobody else has, and which process this is
 ``calls``      what the system can do and the standard library does not know
 =============  ====================================================================
 """
 
 from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
+from quiver.disk.aside import remove_forgotten, write_aside
 from quiver.disk.copying import copy_bytes, write_parts
 from quiver.disk.everything import sync_everything
 from quiver.disk.foreign import foreign_path, read_foreign
 from quiver.disk.held import HeldDisk
 from quiver.disk.holder import lock_holders
 from quiver.disk.inside import FolderDisk
-from quiver.disk.local import LocalDisk
+from quiver.disk.local import LocalDisk, folder_path
 from quiver.disk.measure import folder_bytes
 from quiver.disk.overlay import OverlayDisk
+from quiver.disk.own import fresh_name, process_id
 from quiver.disk.patience import lock_within
 from quiver.disk.quarantine import copy_file, copy_range, save_bytes
 from quiver.disk.replace import TEMPORARY, NewFile, is_temporary, remove, replace, write_new
@@ -62,17 +66,22 @@ __all__ = [
     "fetch",
     "fetch_ranges",
     "folder_bytes",
+    "folder_path",
     "foreign_path",
+    "fresh_name",
     "is_temporary",
     "lock_holders",
     "lock_within",
+    "process_id",
     "read_along",
     "read_apart",
     "read_foreign",
     "remove",
+    "remove_forgotten",
     "replace",
     "save_bytes",
     "sync_everything",
+    "write_aside",
     "write_new",
     "write_parts",
 ]

@@ -17,13 +17,13 @@ from quiver.disk.lock import FolderLock
 from quiver.disk.vfs import FILE_MODE, FOLDER_MODE, Lock, Stat
 from quiver.errors import InputError, MissingError, StorageError
 
-__all__ = ["LocalDisk"]
+__all__ = ["LocalDisk", "folder_path"]
 
 _BLOCK = 512
 
 
-def _folder_path(path: object) -> str:
-    """Check what a caller names as a folder; raises InputError."""
+def folder_path(path: object) -> str:
+    """Give the absolute path of what a caller names as a folder; raises InputError."""
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str) or not text or "\0" in text:
         raise InputError(f"{path!r} is not the path of a folder", hint="a str or a pathlib.Path")
@@ -35,7 +35,7 @@ class LocalDisk:
 
     def __init__(self, root: str | os.PathLike[str], *, create: bool = False) -> None:
         """Open the folder; raises MissingError, or StorageError if it is no usable folder."""
-        self.root = _folder_path(root)
+        self.root = folder_path(root)
         self._descriptor = -1
         try:
             if create:

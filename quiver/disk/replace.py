@@ -128,6 +128,10 @@ class NewFile:
             _write_back(self._file, self._begun)
             self._begun += _PIECE
 
+    def sync(self) -> None:
+        """Return once what was written survives a power cut; ``finish`` has nothing to wait for."""
+        self._file.sync()
+
     def finish(self, path: str) -> None:
         """Sync it and give it its name, durable after ``sync_dir`` of the folder."""
         self._file.sync()

@@ -42,6 +42,8 @@ def _fault(path: str) -> str:
         return "a name in it is empty"
     if "." in names or ".." in names:
         return "it has . or .. in it"
+    if "\\" in path:  # Obstore takes it for a slash.
+        return "it has a backslash in it"
     if any(ord(letter) < _SPACE or ord(letter) == _DELETE for letter in path):
         return "it has a control character in it"
     try:

@@ -43,7 +43,7 @@ class MemoryBucket:
         self._base = check_base(path)
         self._objects = objects or _Objects(clock or SystemClock())
 
-    def at(self, path: str) -> MemoryBucket:
+    def at(self, path: str = "") -> MemoryBucket:
         """Look at another path of the same store."""
         return MemoryBucket(path, objects=self._objects)
 
@@ -82,9 +82,7 @@ class MemoryBucket:
             kept = self._objects.kept.get(full)
             found = kept.tag if kept else None
             if found != tag:
-                raise Conflict(
-                    f"{key} in {self.place} is not the one that was read", path=full, retryable=True
-                )
+                raise Conflict(f"{full} in {self.place} is not the one that was read", path=full)
             return self._keep(full, whole)
 
     def list(self, prefix: str) -> Iterator[Listed]:
@@ -108,7 +106,7 @@ class MemoryBucket:
         with self._objects.lock:
             kept = self._objects.kept.get(full)
         if kept is None:
-            raise MissingError(f"there is no {key} in {self.place}", path=full)
+            raise MissingError(f"there is no {full} in {self.place}", path=full)
         return kept
 
     def _keep(self, full: str, data: bytes) -> Tag:

@@ -1,0 +1,287 @@
+"""A bucket in a folder of this machine: many processes and threads, each put durable.
+
+An object is a file under its key. What is not finished yet lies under a name of its own in a
+folder beside, with the lock; what a process that died left there is removed a day later.
+Tags are made of the bytes alone, so a put of equal bytes keeps the tag.
+
+A new name is seen before it survives a power cut. Whoever reads an object therefore waits until
+its folder is on the disk: nobody acts on a manifest that may be gone after the next start.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import blake3
+
+from quiver.clock import Clock, SystemClock
+from quiver.disk import (
+    Bytes,
+    Disk,
+    LocalDisk,
+    Stat,
+    folder_path,
+    remove,
+    remove_forgotten,
+    write_aside,
+)
+from quiver.errors import InputError, MissingError, QuiverError, StorageError
+from quiver.ship.objects.bucket import Conflict, Found, Listed, Tag, UnclearError
+from quiver.ship.objects.keys import check_base, full_key, parts_of
+
+__all__ = ["WORK", "FolderBucket"]
+
+WORK: Final = ".bucket"
+"""Where the lock is and what is being written; no key begins with it."""
+
+_LOCK: Final = f"{WORK}/lock"
+_MS: Final = 1_000_000
+
+
+class FolderBucket:
+    """Objects in a folder, made by the first put. Can be pickled."""
+
+    def __init__(
+        self,
+        folder: str,
+        path: str = "",
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        """Take a folder, and a path in it; ``disk`` is for tests, and stands for the folder."""
+        self._folder = folder_path(folder)
+        self._base = check_base(path)
+        self._clock = clock or SystemClock()
+        self._disk = disk
+        self._mutex = threading.Lock()
+        self._is_ready = False
+        self._settled: set[str] = set()
+
+    @property
+    def place(self) -> str:
+        """Its path."""
+        return posixpath.join(self._folder, self._base).rstrip("/")
+
+    @property
+    def base(self) -> str:
+        """Where its keys begin below the folder."""
+        return self._base
+
+    def get(self, key: str) -> Found:
+        """Read an object whole."""
+        full = self._full(key)
+        try:
+            disk = self._look()
+            data = self._read(disk, full)
+            disk.sync_dir(posixpath.dirname(full))
+        except MissingError as error:
+            raise MissingError(f"there is no {full} in {self.place}", path=full) from error
+        return Found(data, _tag([data]))
+
+    def get_if_changed(self, key: str, tag: Tag) -> Found | None:
+        """Read an object unless it still is the one that ``tag`` names: then None."""
+        found = self.get(key)
+        return None if found.tag == tag else found
+
+    def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
+        """Put an object, whatever was there; parts are joined."""
+        full = self._full(key)
+        parts = parts_of(data)
+        disk = self._prepare(posixpath.dirname(full))
+        file = write_aside(disk, WORK, parts)
+        try:
+            with self._locked(disk):
+                self._named(file.finish, full)
+        except BaseException:
+            file.discard()
+            raise
+        self._settle(disk, full)
+        return _tag(parts)
+
+    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
+        """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""
+        full = self._full(key)
+        parts = parts_of(data)
+        disk = self._prepare(posixpath.dirname(full))
+        with self._locked(disk):
+            if self._current(disk, full) != tag:
+                raise Conflict(f"{full} in {self.place} is not the one that was read", path=full)
+            file = write_aside(disk, WORK, parts)
+            try:
+                self._named(file.finish, full)
+            except BaseException:
+                file.discard()
+                raise
+        self._settle(disk, full)
+        return _tag(parts)
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        """Go through objects whose keys begin with ``prefix``, in no promised order."""
+        try:
+            disk = self._look()
+        except MissingError:
+            return
+        begin = self._base + prefix
+        folders = [posixpath.dirname(begin)]
+        self._refuse_links(disk, folders[0])
+        while folders:
+            folder = folders.pop()
+            for entry in _entries(disk, folder):
+                path = posixpath.join(folder, entry.name)
+                if entry.is_file:
+                    if path.startswith(begin):
+                        key = path[len(self._base) :]
+                        yield Listed(key, entry.size, entry.modified_ns // _MS)
+                elif not entry.is_link and path != WORK and _leads_on(path, begin):
+                    folders.append(path)
+
+    def delete(self, keys: Sequence[str]) -> Sequence[str]:
+        """Delete objects and return the keys that could not be."""
+        full = {key: self._full(key) for key in keys}
+        try:
+            disk = self._look()
+        except MissingError:
+            return []
+        if disk.stat(WORK) is None:  # Nobody has ever put anything here: there is no lock to take.
+            return [key for key in keys if disk.stat(full[key]) is not None]
+        left = []
+        with self._locked(disk):
+            for key, path in full.items():
+                try:
+                    self._refuse_links(disk, posixpath.dirname(path))
+                    remove(disk, path)
+                except QuiverError:
+                    left.append(key)
+        return left
+
+    def _look(self) -> Disk:
+        """Give the folder; raises MissingError if it is not there."""
+        with self._mutex:
+            if self._disk is None:
+                self._disk = self._open(create=False)
+            return self._disk
+
+    def _open(self, *, create: bool) -> LocalDisk:
+        disk = LocalDisk(self._folder, create=create)
+        weakref.finalize(self, disk.close)
+        return disk
+
+    def _prepare(self, folder: str) -> Disk:
+        """Give the folder, made if need be, with all that a put to ``folder`` needs in it."""
+        with self._mutex:
+            if self._disk is None:
+                self._disk = self._open(create=True)
+            disk = self._disk
+            if not self._is_ready:
+                self._make(disk, WORK)
+                remove_forgotten(disk, WORK, now_ns=self._clock.wall_ns())
+                self._is_ready = True
+            self._refuse_links(disk, folder)
+            self._make(disk, folder)
+        return disk
+
+    def _make(self, disk: Disk, folder: str) -> None:
+        """Make a folder and those above it; somebody who died may not have come to sync them."""
+        path = ""
+        for name in filter(None, folder.split("/")):
+            parent, path = path, posixpath.join(path, name)
+            if path not in self._settled:
+                disk.make_dir(path)
+                disk.sync_dir(parent)
+                self._settled.add(path)
+
+    @contextmanager
+    def _locked(self, disk: Disk) -> Iterator[None]:
+        lock = disk.lock(_LOCK, wait=True)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _full(self, key: str) -> str:
+        full = full_key(self._base, key)
+        if full.partition("/")[0] == WORK:
+            raise InputError(f"{key!r} is no key of an object in a folder", hint=f"not in {WORK}")
+        return full
+
+    def _read(self, disk: Disk, full: str) -> bytes:
+        self._refuse_links(disk, posixpath.dirname(full))
+        file = disk.open(full)
+        try:
+            return file.read(0, file.size())
+        finally:
+            file.close()
+
+    def _current(self, disk: Disk, full: str) -> Tag | None:
+        try:
+            return _tag([self._read(disk, full)])
+        except MissingError:
+            return None
+
+    def _named(self, finish: Callable[[str], None], full: str) -> None:
+        """Give a file its name; that something is missing then does not mean an object."""
+        try:
+            finish(full)
+        except MissingError as error:
+            self._settled.clear()
+            self._is_ready = False
+            raise StorageError(
+                f"cannot put {full} in {self.place}: somebody removed the folder, or the new file",
+                path=full,
+            ) from error
+
+    def _settle(self, disk: Disk, full: str) -> None:
+        """Have a new name survive a power cut."""
+        try:
+            disk.sync_dir(posixpath.dirname(full))
+        except QuiverError as error:
+            raise UnclearError(
+                f"{full} is in {self.place}, but may not be after a power cut", path=full
+            ) from error
+
+    def _refuse_links(self, disk: Disk, folder: str) -> None:
+        """Refuse a way that leaves the bucket by a link; the disk looks at the name of a file."""
+        while folder:
+            found = disk.stat(folder)
+            if found is not None and found.is_link:
+                raise StorageError(
+                    f"{disk.locate(folder)} is a link",
+                    path=disk.locate(folder),
+                    hint="links are not followed inside a bucket",
+                )
+            folder = posixpath.dirname(folder)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel as a path."""
+        return FolderBucket, (self._folder, self._base)
+
+    def __repr__(self) -> str:
+        """Say which folder it is."""
+        return f"FolderBucket({self.place!r})"
+
+
+def _tag(parts: Sequence[Bytes]) -> Tag:
+    digest = blake3.blake3()
+    for part in parts:
+        digest.update(part)
+    return str(digest.hexdigest())
+
+
+def _entries(disk: Disk, folder: str) -> Sequence[Stat]:
+    """List a folder; one that is not there, or not there any more, has nothing in it."""
+    try:
+        return disk.list_dir(folder)
+    except MissingError:
+        return []
+
+
+def _leads_on(folder: str, prefix: str) -> bool:
+    """Whether keys that begin with ``prefix`` may be in a folder."""
+    inside = f"{folder}/"
+    return inside.startswith(prefix) or prefix.startswith(inside)

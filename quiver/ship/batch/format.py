@@ -49,7 +49,7 @@ class Footer(NamedTuple):
 
 def encode_footer(footer: Footer) -> bytes:
     """Write the seven bytes at the end."""
-    return FOOTER.pack(footer.compression, footer.count, VERSION)
+    return FOOTER.pack(footer.compression, footer.record_count, VERSION)
 
 
 def decode_footer(data: bytes | memoryview) -> Footer:

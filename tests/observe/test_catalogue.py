@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,14 @@ from prometheus_client import CollectorRegistry
 from store_kit import bundle, on_memory
 
 import quiver
-from quiver.metrics import BY_NAME, CATALOGUE, Metric, prometheus_name
+from quiver.metrics import BY_NAME, CATALOGUE, SHIP_CATALOGUE, Metric, prometheus_name
 from quiver.observe.readings import read_gauges
 from quiver.testing import MemoryDisk
 
 ROOT = Path(quiver.__file__).parent
 PAGE = ROOT / "observe" / "METRICS.md"
-LABELS = {"subscriber", "reason", "policy", "slot", "station", "kind", "version"}
+ALL = (*CATALOGUE, *SHIP_CATALOGUE)
+LABELS = {"role", "subscriber", "reason", "policy", "slot", "station", "kind", "version"}
 UNITS = {"By", "s", "1"}
 
 
@@ -55,16 +57,16 @@ def test_prometheus_spells_each_name_by_one_rule(name, spelling) -> None:
 
 
 def test_no_two_metrics_are_spelt_alike() -> None:
-    made = [prometheus_name(metric) for metric in CATALOGUE]
+    made = [prometheus_name(metric) for metric in ALL]
     series = [
         f"{name}{end}"
-        for metric, name in zip(CATALOGUE, made, strict=True)
+        for metric, name in zip(ALL, made, strict=True)
         for end in (["_bucket", "_count", "_sum"] if metric.kind == "histogram" else [""])
     ]
     assert len(set(series)) == len(series)
 
 
-@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.name)
 def test_a_line_of_the_catalogue_is_in_order(metric: Metric) -> None:
     assert re.fullmatch(r"quiver(\.[a-z]+(_[a-z]+)*)+", metric.name)
     assert metric.unit in UNITS or re.fullmatch(r"\{[a-z]+\}", metric.unit)
@@ -79,7 +81,7 @@ def test_a_line_of_the_catalogue_is_in_order(metric: Metric) -> None:
 
 
 def test_no_metric_has_a_label_without_bounds_but_names_of_subscribers_and_the_version() -> None:
-    free = {metric.label for metric in CATALOGUE if metric.label and not metric.values}
+    free = {metric.label for metric in ALL if metric.label and not metric.values}
     assert free == {"subscriber", "version"}
 
 
@@ -97,19 +99,19 @@ def names_in(text: str) -> set[str]:
 
 
 def test_every_counter_and_histogram_is_named_where_something_happens() -> None:
-    engine = [path for path in ROOT.rglob("*.py") if path != ROOT / "metrics.py"]
+    engine = [path for path in ROOT.rglob("*.py") if path != ROOT / "catalogue.py"]
     found = names_in("".join(path.read_text() for path in engine))
-    kept = {metric.name for metric in CATALOGUE if metric.kind != "gauge"}
+    kept = {metric.name for metric in ALL if metric.kind != "gauge"}
     assert kept - found - {"quiver.wal.syncs"} == set()  # That one is counted by quiver.wal.sync.
 
 
 # the page --------------------------------------------------------------------------------------
 
 
-def table() -> list[str]:
+def table(catalogue: Sequence[Metric] = CATALOGUE) -> list[str]:
     """Give the lines that METRICS.md must have: ``python tests/observe/test_catalogue.py``."""
     lines = ["| OpenTelemetry | Prometheus | kind | unit | label | |", "|---|---|---|---|---|---|"]
-    for metric in CATALOGUE:
+    for metric in catalogue:
         label = f"`{metric.label}`" if metric.label else ""
         if metric.values:
             label += ": " + ", ".join(metric.values)
@@ -121,19 +123,22 @@ def table() -> list[str]:
 
 def test_the_page_has_the_catalogue_line_by_line() -> None:
     lines = PAGE.read_text().splitlines()
-    start = lines.index(table()[0])
-    end = next(place for place in range(start, len(lines)) if not lines[place].startswith("|"))
-    assert lines[start:end] == table()
+    start = 0
+    for catalogue in (CATALOGUE, SHIP_CATALOGUE):
+        start = lines.index(table()[0], start)
+        end = next(place for place in range(start, len(lines)) if not lines[place].startswith("|"))
+        assert lines[start:end] == table(catalogue)
+        start = end
 
 
 def test_the_page_names_no_metric_that_there_is_not() -> None:
     text = PAGE.read_text()
-    known = {metric.name for metric in CATALOGUE} | {"quiver.observe", "quiver.open"}
+    known = {metric.name for metric in ALL} | {"quiver.observe", "quiver.open", "quiver.ship"}
     seeds = {"quiver.gc.evictions_total", "quiver.retention.size_emergency_total"}
     seeds |= {"quiver.ingest.throttle_total", "quiver.subscriber.dropped_bundles_total"}
     seeds |= {"quiver.segment.dropped_total", "quiver.core.bytes", "quiver.core.cap_fraction"}
     assert set(re.findall(r"`(quiver\.[a-z_.]+)", text)) <= known | seeds
-    spellings = {prometheus_name(metric) for metric in CATALOGUE}
+    spellings = {prometheus_name(metric) for metric in ALL}
     assert set(re.findall(r"`(quiver_[a-z_]+)", text)) <= spellings
 
 
@@ -151,4 +156,4 @@ def test_the_samples_of_the_page_run_as_they_stand(tmp_path, monkeypatch, capsys
 if __name__ == "__main__":
     import sys
 
-    sys.stdout.write("\n".join(table()) + "\n")
+    sys.stdout.write("\n".join([*table(), "", *table(SHIP_CATALOGUE)]) + "\n")

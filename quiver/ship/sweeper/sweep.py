@@ -1,0 +1,156 @@
+"""One round of the sweeper: look, judge, delete; or look and judge alone.
+
+The order matters: objects are listed first and the manifest is read behind that, and again before
+each request that deletes, so that what was appended meanwhile is seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from quiver.clock import Clock
+from quiver.errors import DamagedEntry, FencedError, MissingError
+from quiver.metrics import Metrics
+from quiver.ship.objects import own_key
+from quiver.ship.queue import Queue, QueueView
+from quiver.ship.sweeper.rules import Candidate, Times, candidates, doomed, oldest_of
+from quiver.units import MILLISECOND
+
+__all__ = ["MARKER", "Sweeper", "Swept"]
+
+MARKER: Final = "sweeper"
+"""An object that each round puts, to learn what time it is by the clock of the store."""
+
+_DELETED_AT_ONCE: Final = 1000
+"""As many as S3 takes in one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a round did; without deletion, what it would do."""
+
+    looked_count: int
+    """Batches and pages that are there and old enough."""
+    named_count: int
+    """Batches and pages that the queue names."""
+    deleted_count: int
+    deleted_bytes: int
+    failed_count: int
+    """Objects that could not be deleted; the next round tries again."""
+    keys: tuple[str, ...]
+    """Of the first thousand that were deleted, or would be."""
+
+
+class Sweeper:
+    """Deletes what nobody points to, for one queue. One round at a time."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        grace_ns: int,
+        clock: Clock,
+        metrics: Metrics | None = None,
+        epoch: int | None = None,
+    ) -> None:
+        """With an ``epoch`` it ends as soon as that is not the queue's any more."""
+        self._queue, self._bucket = queue, queue.bucket
+        self._grace_ms = grace_ns // MILLISECOND
+        self._clock, self._metrics, self._epoch = clock, metrics, epoch
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Let a round that is on its way end before its next request."""
+        self._stopped.set()
+
+    def sweep(self, *, dry_run: bool = False) -> Swept:
+        """Do a round. Raises MissingError without a manifest, FencedError, RemoteError.
+
+        A dry run changes nothing, so it has no time of the store but that of its newest object or
+        the local one, whichever is later.
+        """
+        begun_ns = self._clock.monotonic_ns()
+        self._look()
+        found = self._candidates(is_dry=dry_run)
+        named, oldest_ms = self._named(found)
+        going = doomed(found.values(), named, oldest_ms)
+        deleted, failed_count = (going, 0) if dry_run else self._delete(going, found)
+        swept = Swept(
+            looked_count=len(found),
+            named_count=len(named),
+            deleted_count=len(deleted),
+            deleted_bytes=sum(each.size for each in deleted),
+            failed_count=failed_count,
+            keys=tuple(each.key for each in deleted[:_DELETED_AT_ONCE]),
+        )
+        if not dry_run:
+            self._count(swept, self._clock.monotonic_ns() - begun_ns)
+        return swept
+
+    def _delete(
+        self, going: list[Candidate], found: dict[str, Candidate]
+    ) -> tuple[list[Candidate], int]:
+        """Delete some at a time; each time what was named meanwhile stays."""
+        deleted: list[Candidate] = []
+        failed_count = 0
+        rest = iter(going)
+        while (chunk := list(islice(rest, _DELETED_AT_ONCE))) and not self._stopped.is_set():
+            left = doomed(chunk, *self._named(found))
+            failed = set(self._bucket.delete([each.key for each in left])) if left else set()
+            deleted += [each for each in left if each.key not in failed]
+            failed_count += len(failed)
+        return deleted, failed_count
+
+    def _look(self) -> QueueView:
+        """Read the manifest; raises MissingError where there never was one, FencedError."""
+        view = self._queue.read()
+        if self._epoch is not None and view.epoch != self._epoch:
+            raise FencedError(
+                f"{view.place} has another consumer",
+                epoch=self._epoch,
+                current=view.epoch,
+                hint="its sweeper does this now",
+            )
+        if not (view.epoch or view.next_sequence):
+            raise MissingError(
+                f"there is no queue at {view.place}",
+                path=view.place,
+                hint="without its manifest nobody knows what may be deleted",
+            )
+        return view
+
+    def _named(self, found: dict[str, Candidate]) -> tuple[set[str], int | None]:
+        """Give all keys that the manifest names now, and when the oldest waiting batch was born."""
+        view = self._look()
+        named, waiting = {page.name for page in view.pages}, []
+        for entry in view.entries(kept=True):
+            key = own_key(self._bucket, entry.location)
+            named.add(key)
+            if not entry.is_acked:
+                waiting.append(key)
+        return named, oldest_of(found, waiting)
+
+    def _candidates(self, *, is_dry: bool) -> dict[str, Candidate]:
+        local_ms = self._clock.wall_ns() // MILLISECOND
+        if is_dry:
+            listed = list(self._bucket.list(""))
+            store_ms = max((each.changed_ms for each in listed), default=local_ms)
+            return candidates(listed, self._times(max(store_ms, local_ms), local_ms))
+        self._bucket.put(MARKER, b"what the time was in this store\n")
+        marks = [each.changed_ms for each in self._bucket.list(MARKER) if each.key == MARKER]
+        if not marks:
+            raise DamagedEntry("the store does not list what was put", path=self._bucket.place)
+        return candidates(self._bucket.list(""), self._times(marks[0], local_ms))
+
+    def _times(self, store_ms: int, local_ms: int) -> Times:
+        return Times(store_ms=store_ms, local_ms=local_ms, grace_ms=self._grace_ms)
+
+    def _count(self, swept: Swept, took_ns: int) -> None:
+        if self._metrics is not None:
+            self._metrics.observe("quiver.ship.sweep", took_ns)
+            self._metrics.add("quiver.ship.swept_objects", swept.deleted_count)
+            self._metrics.add("quiver.ship.swept_bytes", swept.deleted_bytes)
+            self._metrics.add("quiver.ship.sweep_failures", swept.failed_count)

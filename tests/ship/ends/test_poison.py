@@ -1,0 +1,276 @@
+"""What cannot be delivered, and what comes twice: dead letters and repeats."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+from crc32c import crc32c
+from ends_kit import Rig, records
+
+from quiver.errors import DamageError, MissingError, RemoteError
+from quiver.ship.batch import encode_batch
+from quiver.ship.consumer import DeadLetters, Delivered
+from quiver.ship.consumer.identity import Identity, identity_of
+from quiver.ship.consumer.window import Window
+from quiver.ship.objects import root_key
+from quiver.ship.queue import Batch, Item, NewEntry
+
+STORE = bytes(range(16))
+
+
+@pytest.fixture
+def rig():
+    rig = Rig()
+    yield rig
+    rig.close()
+
+
+def drain(consumer) -> list[int]:
+    found = []
+    while (batch := consumer.next_batch()) is not None:
+        found.append(batch.sequence)
+    return found
+
+
+def spoil(rig: Rig, key: str) -> bytes:
+    data = bytes(rig.bucket.get(key).data)
+    spoilt = bytes([data[0] ^ 0xFF]) + data[1:]
+    rig.bucket.put(key, spoilt)
+    return spoilt
+
+
+# dead letters ----------------------------------------------------------------------------------
+
+
+def test_a_damaged_batch_blocks_unless_it_may_be_skipped(rig) -> None:
+    keys = [rig.append(b"r%d" % number) for number in range(3)]
+    spoilt = spoil(rig, keys[1])
+    consumer = rig.consumer()
+    assert consumer.next_batch().sequence == 0
+    for _ in range(2):
+        with pytest.raises(DamageError):
+            consumer.next_batch()
+    skipping = rig.consumer(on_poison="skip")
+    assert drain(skipping) == [0, 2]
+    (letter,) = DeadLetters(rig.bucket).list()
+    assert (letter.sequence, letter.location) == (1, f"ingest/{keys[1]}")
+    assert letter.kind == "DamagedEntry"
+    assert rig.bucket.get(letter.evidence).data == spoilt
+    assert letter.time_ms == rig.now_ms()
+    found = json.loads(rig.bucket.get(letter.key).data)
+    assert found["calls"] == [
+        {"start": 0, "ingestion_time_ms": rig.now_ms(), "metadata_base64": ""}
+    ]
+    assert skipping.metrics.read()["quiver.ship.dead_letters", ""] == 1
+
+
+def test_a_missing_batch_is_a_dead_letter_without_evidence(rig) -> None:
+    keys = [rig.append(b"r%d" % number) for number in range(2)]
+    rig.bucket.delete([keys[0]])
+    assert drain(rig.consumer(on_poison="skip")) == [1]
+    (letter,) = DeadLetters(rig.bucket).list()
+    assert (letter.kind, letter.evidence) == ("MissingError", None)
+
+
+def test_acks_go_over_what_was_skipped_and_take_it_along(rig) -> None:
+    keys = [rig.append(b"r%d" % number) for number in range(4)]
+    for key in (keys[1], keys[3]):
+        spoil(rig, key)
+    consumer = rig.consumer(on_poison="skip")
+    assert drain(consumer) == [0, 2]
+    consumer.ack(0)
+    consumer.flush()
+    assert rig.sequences() == [1, 2, 3]  # What is stored is 0: nothing above may be gone.
+    consumer.ack(2)
+    consumer.flush()
+    assert rig.sequences() == [3]
+    again = rig.consumer(last_acked=2, on_poison="skip")
+    assert drain(again) == []
+    assert len(list(DeadLetters(rig.bucket).list())) == 2
+
+
+def test_nothing_is_skipped_before_its_letter_is_there(rig) -> None:
+    key = rig.append(b"r0")
+    rig.append(b"r1")
+    spoil(rig, key)
+    consumer = rig.consumer(on_poison="skip")
+
+    def refuse(act: str, name: str) -> None:
+        if act == "put_if" and name.startswith("dead/"):
+            raise RemoteError("refused")
+
+    rig.bucket.before = refuse
+    for _ in range(2):
+        with pytest.raises(RemoteError):
+            consumer.next_batch()
+    rig.bucket.before = lambda act, name: None
+    assert drain(consumer) == [1]
+
+
+def test_a_store_that_gives_no_answer_is_no_poison(rig) -> None:
+    rig.append(b"r0")
+    consumer = rig.consumer(on_poison="skip")
+
+    def refuse(act: str, name: str) -> None:
+        if name.endswith(".batch"):
+            raise RemoteError("down")
+
+    rig.bucket.before = refuse
+    with pytest.raises(RemoteError):
+        consumer.next_batch()
+    rig.bucket.before = lambda act, name: None
+    assert drain(consumer) == [0]
+    assert list(DeadLetters(rig.bucket).list()) == []
+
+
+def test_a_location_that_is_no_key_is_poison(rig) -> None:
+    for location in ("", "a/../b", "a//b"):
+        rig.queue().append(NewEntry(location))
+    rig.append(b"good")
+    assert drain(rig.consumer(on_poison="skip")) == [3]
+    assert {letter.kind for letter in DeadLetters(rig.bucket).list()} == {"InputError"}
+
+
+def test_a_gap_is_a_dead_letter_too(rig) -> None:
+    for number in range(4):
+        rig.append(b"r%d" % number)
+    consumer = rig.consumer(on_poison="skip")
+    assert consumer.next_batch().sequence == 0
+    rig.queue().dequeue(1, epoch=consumer.epoch)
+    assert drain(consumer) == [2, 3]
+    (letter,) = DeadLetters(rig.bucket).list()
+    assert letter.sequence == 1
+    assert "missing" in letter.error
+
+
+def test_a_fetcher_elsewhere_sets_aside_as_well(rig) -> None:
+    key = rig.append(b"r0")
+    rig.append(b"r1")
+    spoil(rig, key)
+    consumer = rig.consumer()
+    first, second = consumer.next_descriptors(2)
+    fetcher = consumer.fetcher()
+    assert fetcher.fetch_or_set_aside(first) is None
+    assert records(fetcher.fetch_or_set_aside(second)) == [b"r1"]
+    assert [letter.sequence for letter in DeadLetters(rig.bucket).list()] == [0]
+    consumer.ack_through(1)
+
+
+def test_letters_of_a_queue_that_began_anew_are_kept_apart(rig) -> None:
+    for _ in range(2):
+        key = rig.append(b"r0")
+        spoil(rig, key)
+        assert drain(rig.consumer(on_poison="skip")) == []
+        rig.bucket.delete(["manifest"])
+    assert [letter.sequence for letter in DeadLetters(rig.bucket).list()] == [0, 0]
+
+
+def test_a_letter_that_cannot_be_read_is_damage(rig) -> None:
+    rig.bucket.put("dead/1-2.json", b"{}")
+    with pytest.raises(DamageError):
+        list(DeadLetters(rig.bucket).list())
+
+
+# repeats ---------------------------------------------------------------------------------------
+
+
+def payload(segment_seq: int, *, core: int = 0, kind: int = 1) -> bytes:
+    data = struct.pack("<BBH16sQQQIQ", 1, kind, core, STORE, segment_seq, 0, 9, 10, 1)
+    return data + struct.pack("<I", crc32c(data))
+
+
+def test_the_identity_of_a_segment_is_read_from_its_metadata() -> None:
+    assert identity_of(payload(7, core=3)) == Identity(STORE, 3, 7)
+    spoilt = bytearray(payload(7))
+    spoilt[5] ^= 1
+    for other in (b"", b"x" * 60, payload(7)[:-1], payload(7, kind=2), bytes(spoilt)):
+        assert identity_of(other) is None
+
+
+def test_a_batch_that_is_in_the_queue_twice_comes_once(rig) -> None:
+    """As it is after a producer of the reference lost an answer."""
+    key = rig.append(b"r0")
+    rig.append(b"r1")
+    rig.append(b"r0", key=key)
+    rig.append(b"r3")
+    consumer = rig.consumer()
+    assert drain(consumer) == [0, 1, 3]
+    for sequence in (0, 1, 3):
+        consumer.ack(sequence)
+    consumer.flush()
+    assert rig.sequences() == []
+    assert consumer.metrics.read()["quiver.ship.repeats", ""] == 1
+
+
+def append_segments(rig: Rig, *seqs: int) -> None:
+    batch = encode_batch([b"s%d" % seq for seq in seqs])
+    key = rig.upload(*(b"s%d" % seq for seq in seqs))
+    items = [Item(place, 0, payload(seq)) for place, seq in enumerate(seqs)]
+    entry = NewEntry(root_key(rig.bucket, key), items, Batch(batch.byte_count, batch.crc32c))
+    rig.queue().append(entry)
+
+
+def test_a_segment_that_was_shipped_again_under_a_new_name_is_left_out(rig) -> None:
+    for seqs in ((1, 2), (2, 3), (1, 2), (4, 4)):
+        append_segments(rig, *seqs)
+    consumer = rig.consumer()
+    found = []
+    while (batch := consumer.next_batch()) is not None:
+        found.append((batch.sequence, records(batch), [call.start for call in batch.calls]))
+    assert found == [(0, [b"s1", b"s2"], [0, 1]), (1, [b"s3"], [0]), (3, [b"s4"], [0])]
+    assert consumer.metrics.read()["quiver.ship.repeats", ""] == 4
+
+
+def test_descriptors_say_what_is_to_be_left_out(rig) -> None:
+    append_segments(rig, 1, 2)
+    append_segments(rig, 2, 3)
+    consumer = rig.consumer()
+    first, second = consumer.next_descriptors(2)
+    assert (first.repeats, second.repeats) == ((), (0,))
+    assert records(consumer.fetch(second)) == [b"s3"]
+
+
+def test_repeats_are_known_after_a_restart_if_that_was_stored(rig) -> None:
+    key = rig.append(b"r0")
+    rig.append(b"r1")
+    consumer = rig.consumer()
+    drain(consumer)
+    stored = consumer.delivered_through(0)
+    assert stored == (Delivered(0, f"ingest/{key}", ()),)
+    rig.append(b"r0", key=key)
+    # The second batch was handed out and not stored: it comes again, the repeat does not.
+    assert drain(rig.consumer(last_acked=0, delivered=stored)) == [1]
+    assert consumer.delivered_through(None) == ()
+
+
+def test_what_went_to_the_dead_letters_is_no_repeat_when_it_is_shipped_again(rig) -> None:
+    append_segments(rig, 1)
+    spoil(rig, rig.batches()[0])
+    append_segments(rig, 1)
+    consumer = rig.consumer(on_poison="skip")
+    assert records(consumer.next_batch()) == [b"s1"]
+
+
+def test_the_window_forgets_the_oldest_and_keeps_its_bound() -> None:
+    window = Window(limit=6)
+    for number in range(100):
+        window.note(Delivered(number, f"l{number}", (Identity(STORE, 0, number),)))
+    assert window.first("l99", 100) == 99
+    assert window.first("l97", 100) == 97
+    assert window.first("l96", 100) is None
+    assert window.repeats([Identity(STORE, 0, 96), Identity(STORE, 0, 98)], 100) == (1,)
+    assert len(window.through(99)) == 3
+
+
+def test_the_same_sequence_again_is_no_repeat() -> None:
+    window = Window(known=[Delivered(5, "here")])
+    assert window.first("here", 5) is None
+    assert window.first("here", 6) == 5
+    assert window.repeats([None, None], 6) == ()
+
+
+def test_a_missing_letter_is_told(rig) -> None:
+    with pytest.raises(MissingError):
+        DeadLetters(rig.bucket).read("dead/none.json")

@@ -166,10 +166,3 @@ class SegmentConsumer(Consumer):
         failure = self.keeper_failure
         if isinstance(failure, QuiverError) and not failure.retryable:
             raise failure
-
-    def wake(self) -> None:
-        """End a ``wait`` early."""
-        with self._lock:
-            for follower in self._followers.values():
-                follower.announce()
-            self._changed.notify_all()

@@ -108,7 +108,6 @@ def test_what_comes_wakes_who_waits_and_a_follower_ends_it(beside) -> None:
         consumer.refresh()
         assert consumer.change_count > before
         consumer.wait(before, 10**18)  # Returns at once: there is something new.
-        consumer.wake()
         follow(beside)
         with pytest.raises(SubscriberError, match="another process"):
             consumer.refresh()

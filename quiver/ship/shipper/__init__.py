@@ -1,1 +1,29 @@
-"""Finalized segments of a store into the queue, and back into a store."""
+"""Finalized segments of a store into the queue, and back into a store.
+
+============  =============================================================================
+``format``    the payload that says whose a segment is, as pure bytes; ``FORMAT.md`` has it
+``cargo``     a segment made ready: its file as it is, or written anew with what is wanted
+``loading``   some of them as one batch, put into the bucket
+``shipper``   ``Shipper``: a subscriber that appends them, each once, and acks
+``options``   what it may be told
+``telling``   what it tells
+============  =============================================================================
+"""
+
+from quiver.ship.shipper.format import ShippedSegment, decode_payload, encode_payload, is_payload
+from quiver.ship.shipper.options import ShipOptions
+from quiver.ship.shipper.shipper import Shipper
+from quiver.ship.shipper.telling import LeftOut, Shipment, Tally, Trouble
+
+__all__ = [
+    "LeftOut",
+    "ShipOptions",
+    "Shipment",
+    "ShippedSegment",
+    "Shipper",
+    "Tally",
+    "Trouble",
+    "decode_payload",
+    "encode_payload",
+    "is_payload",
+]

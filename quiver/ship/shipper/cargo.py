@@ -51,9 +51,16 @@ class Cargo:
     """None if nothing of it is to be shipped."""
     record: memoryview | bytes = b""
     rejected: list[int] = field(default_factory=list)
-    """Bundles that are damaged, or came too late, by index."""
+    """Bundles that are damaged, by index."""
     reason: str = ""
     """Why they are."""
+    is_gone: bool = False
+    """The segment was deleted before it could be read: nothing of it is acked."""
+    record_bytes: int = 0
+
+    def let_go(self) -> None:
+        """Forget the record itself: it is elsewhere."""
+        self.record_bytes, self.record = len(self.record), b""
 
 
 class _Taken(NamedTuple):

@@ -1,0 +1,112 @@
+"""Segments that go out together: made ready, joined into one batch, and put into the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quiver.clock import Clock
+from quiver.consumer import Pending
+from quiver.errors import MissingError, QuiverError
+from quiver.ship.batch import Compression, Entropy, encode_batch, mint_name
+from quiver.ship.objects import Bucket, root_key
+from quiver.ship.queue import Batch, Item, NewEntry, Span
+from quiver.ship.shipper.cargo import Cargo, Packer
+from quiver.ship.shipper.format import ShippedSegment, encode_payload
+from quiver.units import MILLISECOND
+
+__all__ = ["Loaded", "Loader"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What became of segments that were to go out together, or of the first of them.
+
+    ``entry`` is None if nothing of them is to be appended. A segment with bundles that are to be
+    rejected is the first of its batch, so that all that is older has its outcome before: it is in
+    ``rest`` otherwise, with all behind it.
+    """
+
+    cargo: tuple[Cargo, ...]
+    entry: NewEntry | None
+    put_ns: int
+    """When the put began, by the clock that never goes back."""
+    rest: tuple[Pending, ...] = ()
+    error: QuiverError | None = None
+    """Why the first of ``rest`` cannot be had."""
+
+    @property
+    def has_rejected(self) -> bool:
+        """Whether bundles of it are to be rejected before it is appended."""
+        return any(cargo.rejected for cargo in self.cargo)
+
+
+class Loader:
+    """Makes batches and puts them, in any thread."""
+
+    def __init__(
+        self,
+        packer: Packer,
+        bucket: Bucket,
+        *,
+        compression: Compression,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self._packer, self._bucket = packer, bucket
+        self._compression: Compression = compression
+        self._clock, self._entropy = clock, entropy
+
+    def load(self, pending: Sequence[Pending]) -> Loaded:
+        """Make segments ready and put them as one object; raises RemoteError, UnclearError."""
+        cargo, error = self._pack(pending)
+        records = [each.record for each in cargo if each.segment is not None]
+        put_ns = self._clock.monotonic_ns()
+        entry = None
+        if records:
+            encoded = encode_batch(records, compression=self._compression)
+            name = mint_name(self._clock.wall_ns(), self._entropy)
+            self._bucket.put(name, encoded.parts)
+            entry = NewEntry(
+                root_key(self._bucket, name),
+                self._items(cargo),
+                Batch(encoded.byte_count, encoded.crc32c),
+                _spans(cargo),
+            )
+        for each in cargo:
+            each.let_go()
+        return Loaded(tuple(cargo), entry, put_ns, tuple(pending[len(cargo) :]), error)
+
+    def _pack(self, pending: Sequence[Pending]) -> tuple[list[Cargo], QuiverError | None]:
+        cargo: list[Cargo] = []
+        for each in pending:
+            try:
+                made = self._packer.pack(each)
+            except MissingError:
+                made = Cargo(each, is_gone=True)
+            except QuiverError as error:
+                return cargo, error
+            if made.rejected and cargo:
+                break
+            cargo.append(made)
+        return cargo, None
+
+    def _items(self, cargo: Sequence[Cargo]) -> tuple[Item, ...]:
+        time_ms = self._clock.wall_ns() // MILLISECOND
+        segments = _segments(cargo)
+        return tuple(
+            Item(place, time_ms, encode_payload(segment)) for place, segment in enumerate(segments)
+        )
+
+
+def _segments(cargo: Sequence[Cargo]) -> list[ShippedSegment]:
+    return [each.segment for each in cargo if each.segment is not None]
+
+
+def _spans(cargo: Sequence[Cargo]) -> tuple[Span, ...]:
+    """Say which segments of which cores these are."""
+    found: dict[tuple[bytes, int], tuple[int, int]] = {}
+    for segment in _segments(cargo):
+        first, _ = found.get(segment.source, (segment.segment_seq, 0))
+        found[segment.source] = first, segment.segment_seq
+    return tuple(Span(*source, *span) for source, span in found.items())

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from beside_kit import Beside
 
-from quiver.segment import SegmentReader, open_bytes
+from quiver.segment import SegmentReader, open_bytes, segment_name
 from quiver.ship.batch import decode_batch
 from quiver.ship.objects import Bucket, MemoryBucket, own_key
 from quiver.ship.queue import Entry, Queue
@@ -94,3 +94,23 @@ def damage(disk: Any, path: str, change: Callable[[bytearray], None]) -> None:
     file.sync()
     file.close()
     disk.sync_dir(path.rpartition("/")[0])
+
+
+def segment_path(seq: int) -> str:
+    return f"core_0/segments/{segment_name(seq)}"
+
+
+def rot_stream(rig: Rig, seq: int, slot_id: int) -> None:
+    """Flip a bit in the streams of one slot."""
+    with SegmentReader.open(rig.disk, segment_path(seq)) as reader:
+        places = [
+            stream.byte_offset + stream.byte_length // 2
+            for stream in reader.streams
+            if stream.slot_id == slot_id
+        ]
+
+    def change(data: bytearray) -> None:
+        for place in places:
+            data[place] ^= 1
+
+    damage(rig.disk, segment_path(seq), change)

@@ -83,14 +83,14 @@ class Synced:
     def __init__(self, monkeypatch, acker: Acker) -> None:
         self.names: list[str] = []
         self.acker = acker
-        from quiver.checkpoint import acking, folder, sink
+        from quiver.checkpoint import folder, reconciler, sink
 
         def note(disk, path):
             self.names.append(disk.locate(path))
 
         monkeypatch.setattr(folder, "sync_file", note)
         monkeypatch.setattr(sink, "sync_file", note)
-        monkeypatch.setattr(acking, "sync_everything", lambda: self.names.append("everything"))
+        monkeypatch.setattr(reconciler, "sync_everything", lambda: self.names.append("everything"))
         sync_dir = LocalDisk.sync_dir
 
         def note_dir(disk, path):

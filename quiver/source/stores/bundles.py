@@ -16,7 +16,7 @@ from quiver.scan import SegmentRef
 from quiver.scan.snapshot import open_segment
 from quiver.segment import SegmentReader
 
-__all__ = ["Span", "read_span", "read_timed"]
+__all__ = ["Span", "read_bundles", "read_span", "read_timed"]
 
 
 _MUCH: Final = 0.25
@@ -50,27 +50,38 @@ def read_timed(
     are views of the file. Raises MissingError if the segment is gone, DamageError.
     """
     with open_segment(disk, span.segment) as reader:
-        owners, streams, chunks = reader.manifest.chunks_of(slot_id)
-        stop = reader.bundle_count if span.stop is None else span.stop
-        inside = (owners >= span.first) & (owners < stop)
-        wanted = np.unique(streams[inside]).tolist()
-        choose = None if columns is None else partial(_places, columns=columns)
-        ready = {
-            entry.stream_id: batch
-            for kin in reader.kin(wanted, choose=choose)
-            for entry, batch in zip(kin.streams, kin.batches, strict=True)
-        }
-        opened = {
-            stream: _Stream(reader, stream, columns, wanted=float(inside[streams == stream].mean()))
-            for stream in wanted
-            if stream not in ready
-        }
-        places = (owners[inside].tolist(), streams[inside].tolist(), chunks[inside].tolist())
-        times = reader.manifest.ingestion_ns()
-        for owner, stream, chunk in zip(*places, strict=True):
-            time = None if times is None else int(times[owner])
-            batch = ready[stream] if stream in ready else opened[stream].chunk(chunk)
-            yield owner, time, batch
+        yield from read_bundles(reader, slot_id, first=span.first, stop=span.stop, columns=columns)
+
+
+def read_bundles(
+    reader: SegmentReader,
+    slot_id: int,
+    *,
+    first: int = 0,
+    stop: int | None = None,
+    columns: Collection[str] | None = None,
+) -> Iterator[tuple[int, int | None, pa.RecordBatch]]:
+    """Do as ``read_timed`` with bundles ``[first, stop)`` of a segment that is open."""
+    owners, streams, chunks = reader.manifest.chunks_of(slot_id)
+    inside = (owners >= first) & (owners < (reader.bundle_count if stop is None else stop))
+    wanted = np.unique(streams[inside]).tolist()
+    choose = None if columns is None else partial(_places, columns=columns)
+    ready = {
+        entry.stream_id: batch
+        for kin in reader.kin(wanted, choose=choose)
+        for entry, batch in zip(kin.streams, kin.batches, strict=True)
+    }
+    opened = {
+        stream: _Stream(reader, stream, columns, wanted=float(inside[streams == stream].mean()))
+        for stream in wanted
+        if stream not in ready
+    }
+    places = (owners[inside].tolist(), streams[inside].tolist(), chunks[inside].tolist())
+    times = reader.manifest.ingestion_ns()
+    for owner, stream, chunk in zip(*places, strict=True):
+        time = None if times is None else int(times[owner])
+        batch = ready[stream] if stream in ready else opened[stream].chunk(chunk)
+        yield owner, time, batch
 
 
 class _Stream:

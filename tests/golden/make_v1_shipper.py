@@ -10,7 +10,17 @@ from quiver.ship.shipper.format import ShippedSegment, encode_payload
 PATH = Path(__file__).parent / "v1" / "shipper" / "payload"
 
 SEGMENT = ShippedSegment(
-    "000102030405060708090a0b0c0d0e0f", 3, 1 << 40, 5, (1 << 33) + 1, 70_000, 1 << 63 | 5
+    "000102030405060708090a0b0c0d0e0f",
+    3,
+    1 << 40,
+    5,
+    (1 << 33) + 1,
+    70_000,
+    1 << 63 | 5,
+    1 << 20,
+    -3,
+    1 << 60,
+    (7, 0, (1 << 64) - 1),
 )
 
 

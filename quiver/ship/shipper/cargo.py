@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from crc32c import crc32c
 
@@ -28,6 +28,8 @@ from quiver.manifest import StoreManifest
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import SegmentLabel, SegmentReader, encode_segment
 from quiver.segment.catalog import check_file
+from quiver.segment.memory import open_bytes
+from quiver.ship.shipper.facts import facts_of
 from quiver.ship.shipper.format import ShippedSegment
 from quiver.slots import SlotTable
 
@@ -61,13 +63,6 @@ class Cargo:
     def let_go(self) -> None:
         """Forget the record itself: it is elsewhere."""
         self.record_bytes, self.record = len(self.record), b""
-
-
-class _Taken(NamedTuple):
-    """Bundles that were read of a segment, and the slots that they fill."""
-
-    bundles: list[EncodedBundle]
-    slots: int
 
 
 class Packer:
@@ -130,9 +125,7 @@ class Packer:
         return False
 
     def _as_it_is(self, pending: Pending, reader: SegmentReader, data: memoryview) -> Cargo:
-        info, slots = pending.info, 0
-        for stream in reader.streams:
-            slots |= 1 << stream.slot_id
+        info = pending.info
         segment = ShippedSegment(
             self._manifest.store_id,
             pending.core,
@@ -140,31 +133,33 @@ class Packer:
             info.wal_seq_first or 0,
             info.wal_seq_last or 0,
             info.bundle_count,
-            slots,
+            *facts_of(reader, record_bytes=len(data)),
         )
         return Cargo(pending, segment, data)
 
     def _anew(self, pending: Pending, reader: SegmentReader, data: memoryview) -> Cargo:
         cargo = Cargo(pending)
         place = self._disk.locate(pending.info.path)
-        taken = self._take(cargo, reader, _damaged_streams(reader, data, place))
-        if not taken.bundles:
+        bundles = self._take(cargo, reader, _damaged_streams(reader, data, place))
+        if not bundles:
             return cargo
-        cargo.segment = ShippedSegment(
-            self._manifest.store_id,
-            pending.core,
-            pending.info.segment_seq,
-            min(bundle.wal_seq for bundle in taken.bundles),
-            max(bundle.wal_seq for bundle in taken.bundles),
-            len(taken.bundles),
-            taken.slots,
-        )
         config = self._config.segment
         if reader.compression is not None:
             config = replace(config, compression=reader.compression)
         label = self._label(pending, reader)
-        parts: list[Bytes] = encode_segment(taken.bundles, label=label, config=config)
+        parts: list[Bytes] = encode_segment(bundles, label=label, config=config)
         cargo.record = b"".join(memoryview(part) for part in parts)
+        with open_bytes(cargo.record, place=place, limits=self._limits) as made:
+            facts = facts_of(made, record_bytes=len(cargo.record))
+        cargo.segment = ShippedSegment(
+            self._manifest.store_id,
+            pending.core,
+            pending.info.segment_seq,
+            min(bundle.wal_seq for bundle in bundles),
+            max(bundle.wal_seq for bundle in bundles),
+            len(bundles),
+            *facts,
+        )
         return cargo
 
     def _label(self, pending: Pending, reader: SegmentReader) -> SegmentLabel:
@@ -182,10 +177,11 @@ class Packer:
         """Give the slot table under which a segment was written."""
         return self._manifest.slots if reader.slots is None else reader.slots
 
-    def _take(self, cargo: Cargo, reader: SegmentReader, damaged: dict[int, DamageError]) -> _Taken:
+    def _take(
+        self, cargo: Cargo, reader: SegmentReader, damaged: dict[int, DamageError]
+    ) -> list[EncodedBundle]:
         """Read the open bundles; note in the cargo which are left out for damage."""
         bundles: list[EncodedBundle] = []
-        slots = 0
         for index in _indexes(cargo.pending):
             try:
                 payloads = self._read(reader, index, damaged)
@@ -200,9 +196,7 @@ class Packer:
                 bundles.append(
                     EncodedBundle(entry.wal_seq or 0, entry.ingestion_ns or 0, tuple(payloads))
                 )
-            for payload in payloads:
-                slots |= 1 << payload.slot_id
-        return _Taken(bundles, slots)
+        return bundles
 
     def _read(
         self, reader: SegmentReader, index: int, damaged: dict[int, DamageError]

@@ -21,19 +21,44 @@ from quiver.ship.shipper.format import (
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
 STORE = "000102030405060708090a0b0c0d0e0f"
-SEGMENT = ShippedSegment(STORE, 3, 1 << 40, 5, (1 << 33) + 1, 70_000, 1 << 63 | 5)
+SEGMENT = ShippedSegment(
+    STORE,
+    3,
+    1 << 40,
+    5,
+    (1 << 33) + 1,
+    70_000,
+    1 << 63 | 5,
+    1 << 20,
+    -3,
+    1 << 60,
+    (7, 0, (1 << 64) - 1),
+)
 
+I64 = st.integers(-(1 << 63), (1 << 63) - 1)
 U64 = st.integers(0, (1 << 64) - 1)
 SEGMENTS = st.builds(
-    lambda store, core, seq, wal, count, slots: ShippedSegment(
-        store.hex(), core, seq, min(wal), max(wal), count, slots
+    lambda store, core, seq, wal, count, schemas, size, times: ShippedSegment(
+        store.hex(),
+        core,
+        seq,
+        min(wal),
+        max(wal),
+        count,
+        sum(1 << slot for slot in schemas),
+        size,
+        min(times),
+        max(times),
+        tuple(schemas[slot] for slot in sorted(schemas)),
     ),
     st.binary(min_size=16, max_size=16),
     st.integers(0, 65_535),
     U64,
     st.tuples(U64, U64),
     st.integers(1, (1 << 32) - 1),
+    st.dictionaries(st.integers(0, 63), U64),
     U64,
+    st.tuples(I64, I64),
 )
 
 
@@ -45,12 +70,16 @@ def test_the_golden_payload_says_what_it_says() -> None:
 
 def test_each_field_lies_where_the_page_says() -> None:
     data = encode_payload(SEGMENT)
-    assert len(data) == PAYLOAD.size == 60
+    assert PAYLOAD.size == 80
+    assert len(data) == 84 + 3 * 8
     assert (data[0], data[1]) == (1, 1)
     assert struct.unpack_from("<H", data, 2) == (3,)
     assert data[4:20] == bytes(range(16))
     assert struct.unpack_from("<QQQ", data, 20) == (1 << 40, 5, (1 << 33) + 1)
-    assert struct.unpack_from("<IQI", data, 44) == (70_000, 1 << 63 | 5, crc32c(data[:56]))
+    assert struct.unpack_from("<IQ", data, 44) == (70_000, 1 << 63 | 5)
+    assert struct.unpack_from("<Qqq", data, 56) == (1 << 20, -3, 1 << 60)
+    assert struct.unpack_from("<QQQ", data, 80) == (7, 0, (1 << 64) - 1)
+    assert struct.unpack_from("<I", data, 104) == (crc32c(data[:104]),)
 
 
 @given(SEGMENTS)
@@ -60,7 +89,7 @@ def test_what_is_written_is_read(segment: ShippedSegment) -> None:
     assert segment.source == (bytes.fromhex(segment.store_id), segment.core)
 
 
-@given(SEGMENTS, st.integers(0, 479))
+@given(SEGMENTS, st.integers(0, 84 * 8 - 1))
 def test_any_flipped_bit_is_found(segment: ShippedSegment, bit: int) -> None:
     damaged = bytearray(encode_payload(segment))
     damaged[bit // 8] ^= 1 << bit % 8
@@ -76,7 +105,8 @@ def again(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda data: data[:-1], TornEntry),
+        (lambda data: data[:83], TornEntry),
+        (lambda data: data[:-1], DamagedEntry),
         (lambda data: b"", TornEntry),
         (lambda data: data + b"\0", DamagedEntry),
         (lambda data: b"\0" + data[1:], DamagedEntry),
@@ -85,9 +115,14 @@ def again(data: bytes) -> bytes:
         (lambda data: data[:-1] + b"\0", DamagedEntry),
         (lambda data: again(data[:28] + b"\xff" * 8 + data[36:]), DamagedEntry),
         (lambda data: again(data[:44] + bytes(4) + data[48:]), DamagedEntry),
+        (lambda data: again(data[:80]), TornEntry),
+        (lambda data: again(data[:-12] + data[-4:]), DamagedEntry),
+        (lambda data: again(data[:-5] + data[-4:]), DamagedEntry),
+        (lambda data: again(data[:64] + b"\xff" * 7 + b"\x7f" + data[72:]), DamagedEntry),
     ],
     ids=[
         "cut",
+        "a byte cut",
         "empty",
         "longer",
         "version 0",
@@ -96,6 +131,10 @@ def again(data: bytes) -> bytes:
         "checksum",
         "order",
         "no bundles",
+        "no schemas",
+        "a schema too few",
+        "a schema cut",
+        "times",
     ],
 )
 def test_what_is_no_payload_is_refused(change, error) -> None:
@@ -116,6 +155,10 @@ def test_what_is_no_payload_is_refused(change, error) -> None:
         {"bundle_count": 0},
         {"bundle_count": 1 << 32},
         {"slots": 1 << 64},
+        {"slots": 1},
+        {"schemas": (1, 2, -1)},
+        {"record_bytes": 1 << 64},
+        {"first_ns": 5, "last_ns": 4},
     ],
     ids=str,
 )
@@ -127,5 +170,5 @@ def test_what_has_no_place_is_not_written(fields) -> None:
 def test_what_others_put_into_a_queue_is_not_taken_for_a_segment() -> None:
     assert not is_payload(b"")
     assert not is_payload(b"\1\1\1\0")
-    assert not is_payload(bytes(60))
-    assert not is_payload(b"\1\2" + bytes(58))
+    assert not is_payload(bytes(100))
+    assert not is_payload(b"\1\2" + bytes(98))

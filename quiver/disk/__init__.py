@@ -25,7 +25,7 @@
 """
 
 from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
-from quiver.disk.aside import remove_forgotten, write_aside
+from quiver.disk.aside import is_aside, remove_forgotten, write_aside
 from quiver.disk.copying import copy_bytes, write_parts
 from quiver.disk.everything import sync_everything
 from quiver.disk.foreign import foreign_path, read_foreign
@@ -69,6 +69,7 @@ __all__ = [
     "folder_path",
     "foreign_path",
     "fresh_name",
+    "is_aside",
     "is_temporary",
     "lock_holders",
     "lock_within",

@@ -53,6 +53,9 @@ class FolderLock:
                 errno=error.errno or 0,
                 hint="the file system must offer flock",
             ) from error
+        except BaseException:  # Whoever waited was interrupted, maybe with the lock in hand.
+            self.release()
+            raise
 
     def release(self) -> None:
         """Give the lock up; in a forked child only the copy of the descriptor."""

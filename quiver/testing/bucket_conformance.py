@@ -106,6 +106,8 @@ class BucketConformance:
         parts: list[Bytes] = [b"ab", bytearray(b""), memoryview(b"xcdx")[1:3], pa.py_buffer(b"ef")]
         bucket.put("x", parts)
         _check(bytes(bucket.get("x").data) == b"abcdef", "parts")
+        bucket.put("x", [])
+        _check(not memoryview(bucket.get("x").data), "no parts")
         whole = b"0123456789abcdef" * 4096
         bucket.put("x", [whole] * ((_PIECES >> 16) + 1))
         _check(len(memoryview(bucket.get("x").data)) > _PIECES, "many parts")

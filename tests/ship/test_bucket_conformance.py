@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from azurite import azurite_missing
+from seaweed import seaweed_missing
 
 from quiver.ship.objects import FolderBucket, MemoryBucket, open_bucket
 from quiver.testing.bucket_conformance import BucketConformance
+
+COUNT = itertools.count()
 
 
 class TestMemory(BucketConformance):
@@ -20,6 +26,15 @@ class TestFolder(BucketConformance):
         return lambda path="": FolderBucket(str(tmp_path), path)
 
 
+@pytest.mark.skipif(bool(azurite_missing()), reason=azurite_missing() or "-")
+class TestAzurite(BucketConformance):
+    @pytest.fixture
+    def opened(self, azurite):
+        start = f"{azurite.url}/t{next(COUNT)}"
+        return lambda path="": open_bucket(f"{start}/{path}", options=azurite.options)
+
+
+@pytest.mark.skipif(bool(seaweed_missing()), reason=seaweed_missing() or "-")
 class TestSeaweed(BucketConformance):
     @pytest.fixture
     def opened(self, seaweed, queue_url):

@@ -68,7 +68,7 @@ def open_bucket(
     if scheme == "file":
         return FolderBucket(_local_path(url))
     if scheme:
-        near = difflib.get_close_matches(scheme, [*_REMOTE, "file", "memory"], n=1)
+        near = difflib.get_close_matches(scheme, [*_REMOTE, "file", "memory"], n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "known: s3, az, abfss, gs, file, memory"
         raise ConfigError(f"there are no stores of the kind {scheme}:", hint=hint)
     return FolderBucket(url)

@@ -1,7 +1,7 @@
 """A bucket in a folder of this machine: many processes and threads, each put durable.
 
-An object is a file under its key. What is not finished yet lies under a name of its own in a
-folder beside, with the lock; what a process that died left there is removed a day later.
+An object is a file under its key. What is not finished yet lies beside it under a name of its own,
+which no key has; what a process that died left of that is removed a day later.
 Tags are made of the bytes alone, so a put of equal bytes keeps the tag.
 
 A new name is seen before it survives a power cut. Whoever reads an object therefore waits until
@@ -26,6 +26,7 @@ from quiver.disk import (
     LocalDisk,
     Stat,
     folder_path,
+    is_aside,
     remove,
     remove_forgotten,
     write_aside,
@@ -37,7 +38,7 @@ from quiver.ship.objects.keys import check_base, full_key, parts_of
 __all__ = ["WORK", "FolderBucket"]
 
 WORK: Final = ".bucket"
-"""Where the lock is and what is being written; no key begins with it."""
+"""Where the lock is; no key begins with it."""
 
 _LOCK: Final = f"{WORK}/lock"
 _MS: Final = 1_000_000
@@ -94,7 +95,7 @@ class FolderBucket:
         full = self._full(key)
         parts = parts_of(data)
         disk = self._prepare(posixpath.dirname(full))
-        file = write_aside(disk, WORK, parts)
+        file = write_aside(disk, posixpath.dirname(full), parts)
         try:
             with self._locked(disk):
                 self._named(file.finish, full)
@@ -112,7 +113,7 @@ class FolderBucket:
         with self._locked(disk):
             if self._current(disk, full) != tag:
                 raise Conflict(f"{full} in {self.place} is not the one that was read", path=full)
-            file = write_aside(disk, WORK, parts)
+            file = write_aside(disk, posixpath.dirname(full), parts)
             try:
                 self._named(file.finish, full)
             except BaseException:
@@ -135,7 +136,7 @@ class FolderBucket:
             for entry in _entries(disk, folder):
                 path = posixpath.join(folder, entry.name)
                 if entry.is_file:
-                    if path.startswith(begin):
+                    if path.startswith(begin) and not is_aside(entry.name):
                         key = path[len(self._base) :]
                         yield Listed(key, entry.size, entry.modified_ns // _MS)
                 elif not entry.is_link and path != WORK and _leads_on(path, begin):
@@ -180,7 +181,7 @@ class FolderBucket:
             disk = self._disk
             if not self._is_ready:
                 self._make(disk, WORK)
-                remove_forgotten(disk, WORK, now_ns=self._clock.wall_ns())
+                self._tidy(disk, "")
                 self._is_ready = True
             self._refuse_links(disk, folder)
             self._make(disk, folder)
@@ -194,7 +195,11 @@ class FolderBucket:
             if path not in self._settled:
                 disk.make_dir(path)
                 disk.sync_dir(parent)
+                self._tidy(disk, path)
                 self._settled.add(path)
+
+    def _tidy(self, disk: Disk, folder: str) -> None:
+        remove_forgotten(disk, folder, now_ns=self._clock.wall_ns())
 
     @contextmanager
     def _locked(self, disk: Disk) -> Iterator[None]:
@@ -206,8 +211,10 @@ class FolderBucket:
 
     def _full(self, key: str) -> str:
         full = full_key(self._base, key)
-        if full.partition("/")[0] == WORK:
-            raise InputError(f"{key!r} is no key of an object in a folder", hint=f"not in {WORK}")
+        if full.partition("/")[0] == WORK or is_aside(posixpath.basename(full)):
+            raise InputError(
+                f"{key!r} is no key of an object in a folder", hint="the bucket has such names"
+            )
         return full
 
     def _read(self, disk: Disk, full: str) -> bytes:

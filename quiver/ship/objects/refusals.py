@@ -8,12 +8,13 @@ not name it as their cause.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from quiver.errors import MissingError, QuiverError, RemoteError
 from quiver.ship.objects.bucket import Conflict, UnclearError
 
-__all__ = ["as_ours", "is_missing", "is_unmodified"]
+__all__ = ["Act", "as_ours", "is_missing", "is_unmodified"]
 
 _STATUS: Final = re.compile(r"status code: ([1-5][0-9]{2})")
 _WORD: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
@@ -22,12 +23,13 @@ _ADDRESS: Final = re.compile(r"[a-z0-9+]{2,}://\S*", re.IGNORECASE)
 _LETTERS_MAX: Final = 200
 
 _NO_CONTAINER: Final = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"}
-_TIMEOUT, _BUSY, _SERVER = 408, 429, 500
+_TIMEOUT, _BUSY, _SERVER, _NOT_IMPLEMENTED = 408, 429, 500, 501
 
 _MACHINE: Final = ("169.254.169.254", "metadata.google.internal", "169.254.170.2")
 """Where credentials are asked for when none were given."""
 
-_SETTINGS: Final = ("builder error", "Generic Config error", "InvalidAccessKey", "SasComponent")
+_SETTINGS: Final = ("builder error", "Generic Config error", "Received redirect", "Header missing")
+"""What a second try will not change."""
 
 
 def is_missing(error: BaseException) -> bool:
@@ -40,61 +42,69 @@ def is_unmodified(error: BaseException) -> bool:
     return type(error).__name__ == "NotModifiedError"
 
 
-def as_ours(
-    error: BaseException, act: str, *, path: str, place: str, conditional: bool = False
-) -> QuiverError:
-    """Say that a store would not ``act`` on ``path``; ``conditional`` if the act was a put_if."""
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What was asked of a store: ``is_conditional`` if it may be refused for what is there."""
+
+    verb: str
+    path: str
+    place: str
+    is_conditional: bool = False
+
+    def refused(self, reason: str) -> str:
+        """Say that it was not done."""
+        return f"cannot {self.verb} {self.path} in {self.place}: {reason}"
+
+
+def as_ours(error: BaseException, act: Act) -> QuiverError:
+    """Say that a store would not do what it was asked."""
     name = type(error).__name__
     text = str(error)
     if isinstance(error, FileNotFoundError):
-        return _not_found(text, act, path=path, place=place)
+        return _not_found(text, act)
     if name in ("AlreadyExistsError", "PreconditionError"):
-        if conditional:
-            return Conflict(f"{path} in {place} is not the one that was read", path=path)
-        reason = "somebody else changes it"
-        return RemoteError(_message(act, path, place, reason), path=path, retryable=True)
+        if act.is_conditional:
+            message = f"{act.path} in {act.place} is not the one that was read"
+            return Conflict(message, path=act.path)
+        message = act.refused("somebody else changes it")
+        return RemoteError(message, path=act.path, retryable=True)
     if name in ("PermissionDeniedError", "UnauthenticatedError"):
-        reason = _word(text) or "access denied"
         hint = "look at the credentials, the region, and what they may do here"
-        return RemoteError(_message(act, path, place, reason), path=path, hint=hint)
+        message = act.refused(_word(text) or "access denied")
+        return RemoteError(message, path=act.path, hint=hint)
     if name in ("GenericError", "JoinError") or isinstance(error, OSError):
-        return _generic(text, act, path=path, place=place)
-    reason = f"{name}: {_plain(text)}"
-    return RemoteError(_message(act, path, place, reason), path=path)
+        return _generic(text, act)
+    return RemoteError(act.refused(f"{name}: {_plain(text)}"), path=act.path)
 
 
-def _not_found(text: str, act: str, *, path: str, place: str) -> QuiverError:
+def _not_found(text: str, act: Act) -> QuiverError:
     if _word(text) in _NO_CONTAINER:
-        message = _message(act, path, place, "there is no such bucket")
-        return RemoteError(message, path=path, hint="make the bucket first, or look at its name")
-    if act == "read":
-        return MissingError(f"there is no {path} in {place}", path=path)
-    return RemoteError(_message(act, path, place, "not found"), path=path)
+        hint = "make the bucket first, or look at its name"
+        return RemoteError(act.refused("there is no such bucket"), path=act.path, hint=hint)
+    if act.verb == "read":
+        return MissingError(f"there is no {act.path} in {act.place}", path=act.path)
+    return RemoteError(act.refused("not found"), path=act.path)
 
 
-def _generic(text: str, act: str, *, path: str, place: str) -> QuiverError:
+def _generic(text: str, act: Act) -> QuiverError:
     if any(host in text for host in _MACHINE):
-        reason = "there are no credentials, and this machine gives none"
+        message = act.refused("there are no credentials, and this machine gives none")
         hint = "give them as options or in the environment, or skip_signature"
-        return RemoteError(_message(act, path, place, reason), path=path, hint=hint)
+        return RemoteError(message, path=act.path, hint=hint)
     if any(mark in text for mark in _SETTINGS):
-        return RemoteError(_message(act, path, place, _plain(text)), path=path)
+        return RemoteError(act.refused(_plain(text)), path=act.path)
     found = _STATUS.search(text)
     status = int(found[1]) if found else 0
     if not status:
         system = _SYSTEM.search(text)
-        reason = f"no answer: {system[1] if system else _plain(text)}"
-        return UnclearError(_message(act, path, place, reason), path=path, retryable=True)
+        known = "in time" if "TimedOut" in text else system[1] if system else ""
+        reason = f"no answer, {known or _plain(text)}"
+        return UnclearError(act.refused(reason), path=act.path, retryable=True)
     word = _word(text)
-    reason = f"status {status}" + (f", {word}" if word else "")
-    message = _message(act, path, place, reason)
-    if status >= _SERVER or status == _TIMEOUT:
-        return UnclearError(message, path=path, retryable=True)
-    return RemoteError(message, path=path, retryable=status == _BUSY)
-
-
-def _message(act: str, path: str, place: str, reason: str) -> str:
-    return f"cannot {act} {path} in {place}: {reason}"
+    message = act.refused(f"status {status}" + (f", {word}" if word else ""))
+    if status != _NOT_IMPLEMENTED and (status >= _SERVER or status == _TIMEOUT):
+        return UnclearError(message, path=act.path, retryable=True)
+    return RemoteError(message, path=act.path, retryable=status == _BUSY)
 
 
 def _word(text: str) -> str:

@@ -10,7 +10,7 @@ from quiver.errors import ClosedError, ConfigError, QuiverError, RemoteError
 from quiver.ship.objects.bucket import Found, Listed, Tag, UnclearError
 from quiver.ship.objects.keys import check_base, full_key, parts_of
 from quiver.ship.objects.options import RemoteSettings
-from quiver.ship.objects.refusals import as_ours, is_missing, is_unmodified
+from quiver.ship.objects.refusals import Act, as_ours, is_missing, is_unmodified
 
 __all__ = ["RemoteBucket"]
 
@@ -41,7 +41,7 @@ class RemoteBucket:
         """Take the settings; the store is not asked. Raises ConfigError without the extra."""
         self._settings = settings
         self._base = check_base(settings.path)
-        _check_process()
+        _check_process(is_use=False)
         self._patient = _open(settings, settings.retry)
         self._once = _open(settings, {**settings.retry, "max_retries": 0})
         self._faults = _faults()
@@ -65,7 +65,7 @@ class RemoteBucket:
         """Read an object unless it still is the one that ``tag`` names: then None."""
         try:
             found = self._get(key, {"if_none_match": _split(tag)["e_tag"]})
-        except _Unmodified:
+        except _UnmodifiedError:
             return None
         return None if found.tag == tag else found  # Some stores do not know the condition.
 
@@ -77,7 +77,7 @@ class RemoteBucket:
         try:
             put = self._patient.put(
                 full,
-                parts[0] if len(parts) == 1 else parts,
+                parts[0] if len(parts) == 1 else parts or b"",
                 use_multipart=in_pieces,
                 chunk_size=_PIECE,
                 max_concurrency=_AT_ONCE,
@@ -148,8 +148,8 @@ class RemoteBucket:
             meta = got.meta
             data = memoryview(got.bytes())
         except self._faults as error:
-            if is_unmodified(error):
-                raise _Unmodified from None
+            if options and is_unmodified(error):
+                raise _UnmodifiedError from None
             raise self._refused(error, "read", full) from None
         if data.nbytes != meta["size"]:
             raise UnclearError(
@@ -174,9 +174,9 @@ class RemoteBucket:
         return f"{e_tag}\n{version}" if version else e_tag
 
     def _refused(
-        self, error: BaseException, act: str, full: str, *, conditional: bool = False
+        self, error: BaseException, verb: str, full: str, *, conditional: bool = False
     ) -> QuiverError:
-        return as_ours(error, act, path=full, place=self.place, conditional=conditional)
+        return as_ours(error, Act(verb, full, self.place, conditional))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel with what opens it again."""
@@ -187,7 +187,7 @@ class RemoteBucket:
         return f"RemoteBucket({self.place!r})"
 
 
-class _Unmodified(Exception):
+class _UnmodifiedError(Exception):
     """An object still is what it was."""
 
 
@@ -197,14 +197,14 @@ def _split(tag: Tag) -> dict[str, str]:
     return {"e_tag": e_tag, "version": version} if separator else {"e_tag": e_tag}
 
 
-def _check_process() -> None:
+def _check_process(*, is_use: bool = True) -> None:
     """Refuse to use obstore in a forked child of a process that used it: it would wait for ever."""
-    if not _first_user:
+    if is_use and not _first_user:
         _first_user.append(process_id())
-    elif _first_user[0] != process_id():
+    if _first_user and _first_user[0] != process_id():
         raise ClosedError(
             "remote stores cannot be used in a process forked from one that has used them",
-            hint="start processes by spawn, or fork before the first one is opened",
+            hint="start processes by spawn, or fork before the first one is used",
         )
 
 
@@ -233,10 +233,11 @@ def _open(settings: RemoteSettings, retry: dict[str, Any]) -> _Store:
     try:
         return kinds[settings.kind](settings.container, **store, **named)
     except faults as error:
-        reason = str(as_ours(error, "open", path="", place=settings.container))
+        reason = str(error).partition("\n")[0]
         for secret in settings.secrets:
             reason = reason.replace(secret, "...")
-        raise ConfigError(f"{settings.kind}://{settings.container}: {reason}") from None
+        place = f"{settings.kind}://{settings.container}"
+        raise ConfigError(f"{place} cannot be opened: {reason:.200}") from None
 
 
 class _Fixed:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from quiver.clock import Clock
-from quiver.errors import MissingError, RemoteError
+from quiver.errors import MissingError, QuiverError, RemoteError
 from quiver.ship.objects import Bucket, Conflict, Tag, UnclearError
 from quiver.ship.queue.manifest import NEW, Manifest, decode_manifest
 from quiver.ship.queue.pace import Pace
@@ -91,14 +91,21 @@ class Changer:
                 trial.note(error)
 
     def change(self, make: Make, what: str) -> State:
-        """Change the manifest; gives it as it then is. Raises what ``make`` does, RemoteError."""
+        """Change the manifest; gives it as it then is. Raises what ``make`` does, RemoteError.
+
+        What was last seen is believed only as far as a put proves it: whatever else ``make`` says
+        of it, it is asked again about the manifest as it is.
+        """
         trial = _Trial(self, what)
         if self.pace.is_contended:
             self.forget()
             self.pace.step_back()
         while True:
             try:
-                state = self._state or self._read()
+                state = self._state
+                if state is not None and (made := self._guess(make, state, trial)) is not None:
+                    return self._put(made, state.tag, trial)
+                state = self._read()
                 trial.see(state.tag)
                 with placed(self.place):
                     made = make(state.manifest, trial.was_sent)
@@ -110,6 +117,13 @@ class Changer:
             except RemoteError as error:
                 self.forget()
                 trial.note(error)
+
+    def _guess(self, make: Make, state: State, trial: _Trial) -> Manifest | None:
+        """Change what was last seen; None if that has to be looked at first."""
+        try:
+            return make(state.manifest, trial.was_sent)
+        except QuiverError:
+            return None
 
     def _put(self, made: Manifest, tag: Tag | None, trial: _Trial) -> State:
         self.counters.writes += 1

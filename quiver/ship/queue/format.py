@@ -109,7 +109,7 @@ def decode_footer(data: bytes | memoryview) -> Footer:
 
 def next_epoch(epoch: int) -> int:
     """Give the epoch of the next consumer: after the largest comes 0."""
-    return (epoch + 1) % UNSTARTED
+    return epoch + 1 if epoch + 1 < UNSTARTED else 0
 
 
 def encode_body(sequence: int, location: str, items: Sequence[Item]) -> bytes:

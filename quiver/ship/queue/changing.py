@@ -16,6 +16,7 @@ from quiver.ship.objects import Bucket, Conflict, Tag, UnclearError
 from quiver.ship.queue.manifest import NEW, Manifest, decode_manifest
 from quiver.ship.queue.pace import Pace
 from quiver.ship.queue.placing import placed
+from quiver.ship.queue.turns import Turns
 from quiver.units import SECOND
 
 __all__ = ["MANIFEST_KEY", "Changer", "Counters", "State"]
@@ -25,6 +26,7 @@ MANIFEST_KEY: Final = "manifest"
 _FAULTS_MAX: Final = 10
 _REFUSALS_MAX: Final = 10
 _TRIES_MAX: Final = 10_000
+_ASK_EVERY: Final = 4
 
 Result = TypeVar("Result")
 Make = Callable[[Manifest, bool], Manifest | None]
@@ -57,11 +59,14 @@ class Counters:
 class Changer:
     """The manifest of one queue: what it was when last seen, and how it is changed."""
 
-    def __init__(self, bucket: Bucket, clock: Clock, *, pace: Pace, seconds: float) -> None:
+    def __init__(
+        self, bucket: Bucket, clock: Clock, *, pace: Pace, turns: Turns, seconds: float
+    ) -> None:
         """Try for up to so many seconds."""
         self._bucket = bucket
         self.clock = clock
         self.pace = pace
+        self.turns = turns
         self.seconds = seconds
         self._state: State | None = None
         self._least = State(NEW, None)
@@ -97,9 +102,7 @@ class Changer:
         of it, it is asked again about the manifest as it is.
         """
         trial = _Trial(self, what)
-        if self.pace.is_contended:
-            self.forget()
-            self.pace.step_back()
+        self._let_others_go_first()
         while True:
             try:
                 state = self._state
@@ -117,6 +120,15 @@ class Changer:
             except RemoteError as error:
                 self.forget()
                 trial.note(error)
+
+    def _let_others_go_first(self) -> None:
+        """Step back before a change, if others want to make theirs."""
+        if self.pace.is_time_to_look() and (seconds := self.turns.asked()):
+            self.forget()
+            self.pace.asked(seconds)
+        if self.pace.is_contended:
+            self.forget()
+            self.pace.step_back()
 
     def _guess(self, make: Make, state: State, trial: _Trial) -> Manifest | None:
         """Change what was last seen; None if that has to be looked at first."""
@@ -193,6 +205,7 @@ class _Trial:
         self._place = changer.place
         self._counters = changer.counters
         self._pace = changer.pace
+        self._turns = changer.turns
         self._clock = changer.clock
         self._end_ns = self._clock.monotonic_ns() + int(changer.seconds * SECOND)
         self._last: RemoteError | None = None
@@ -211,7 +224,8 @@ class _Trial:
         self._last = error
         if isinstance(error, Conflict):
             self.conflicts += 1
-            self._pace.after_conflict(self.conflicts)
+            if self._pace.after_conflict(self.conflicts) and self.conflicts % _ASK_EVERY == 0:
+                self._turns.ask(self._pace.turn_seconds)
             return
         if not (error.retryable or isinstance(error, UnclearError)):
             raise error

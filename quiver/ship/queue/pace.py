@@ -20,8 +20,13 @@ _FAULT_SECONDS_MAX: Final = 5.0
 _TRIP_SECONDS: Final = 0.005
 _TRIP_SECONDS_MAX: Final = 1.0
 _LEARN: Final = 0.2
+_FORGET: Final = 0.05
 _LOSSES_MAX: Final = 20
 _QUIET: Final = 0.05
+_PATIENCE: Final = 3
+_PATIENCE_MAX: Final = 8
+_TURN_TRIPS: Final = 6
+_LOOK_EVERY: Final = 8
 
 
 class Pace:
@@ -32,6 +37,23 @@ class Pace:
         self._entropy = entropy
         self._trip = _TRIP_SECONDS
         self._losses = 0.0
+        self._changes = 0
+        self._slowest = 0.0
+
+    @property
+    def turn_seconds(self) -> float:
+        """How long others have to wait so that a try gets in between."""
+        return _TURN_TRIPS * self._trip
+
+    @property
+    def _widest(self) -> float:
+        """How long a try takes to whoever is farthest, as far as that is known."""
+        return max(self._trip, self._slowest)
+
+    def is_time_to_look(self) -> bool:
+        """Say now and then, and always under contention, that somebody may wait for his turn."""
+        self._changes += 1
+        return self.is_contended or self._changes % _LOOK_EVERY == 0
 
     @property
     def is_contended(self) -> bool:
@@ -46,14 +68,22 @@ class Pace:
     def won(self, losses: int) -> None:
         """Learn how often others came first."""
         self._losses += _LEARN * (min(losses, _LOSSES_MAX) - self._losses)
+        self._slowest *= 1 - _FORGET
+
+    def asked(self, seconds: float) -> None:
+        """Learn that somebody loses, and that others have to wait so long for him; wait once."""
+        self._losses = max(self._losses, 1.0)
+        self._slowest = max(self._slowest, seconds / _TURN_TRIPS)
+        self._clock.pause(seconds)
 
     def step_back(self) -> None:
-        """Wait before another change, if others want to make theirs."""
-        self._wait(2 * self._trip * (1 + self._losses))
+        """Wait before another change, since others want to make theirs."""
+        self._wait(2 * self._widest * (1 + self._losses))
 
-    def after_conflict(self, losses: int) -> None:
-        """Wait before the next try: the shorter, the more were lost."""
-        self._wait(self._trip * (1 + self._losses) / (1 << min(losses, _LOSSES_MAX)))
+    def after_conflict(self, losses: int) -> bool:
+        """Wait before the next try: the shorter, the more were lost. Says if it is unfair."""
+        self._wait(self._widest * (1 + self._losses) / (1 << min(losses, _LOSSES_MAX)))
+        return losses >= min(_PATIENCE * (1 + self._losses), _PATIENCE_MAX)
 
     def after_fault(self, faults: int) -> None:
         """Wait before the next try: twice as long each time."""

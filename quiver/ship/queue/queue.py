@@ -22,6 +22,7 @@ from quiver.ship.queue.pace import Pace
 from quiver.ship.queue.pages import PageCache
 from quiver.ship.queue.reading import QueueView
 from quiver.ship.queue.table import PAGE
+from quiver.ship.queue.turns import Turns
 
 __all__ = ["Queue", "QueueOptions", "Started"]
 
@@ -90,8 +91,13 @@ class Queue:
         self.options = options or QueueOptions()
         self._clock = clock or SystemClock()
         self._entropy = entropy
-        pace = Pace(self._clock, entropy)
-        self._changer = Changer(bucket, self._clock, pace=pace, seconds=self.options.retry_seconds)
+        self._changer = Changer(
+            bucket,
+            self._clock,
+            pace=Pace(self._clock, entropy),
+            turns=Turns(bucket, entropy),
+            seconds=self.options.retry_seconds,
+        )
         self._pages = PageCache(self._fetch_page, place=bucket.place)
         self._lock = threading.RLock()
         self._doubts: OrderedDict[str, int] = OrderedDict()

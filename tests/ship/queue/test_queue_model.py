@@ -31,7 +31,7 @@ from quiver.ship.queue import (
 from quiver.ship.queue import manifest as manifest_room
 from quiver.ship.queue import queue as queue_room
 from quiver.ship.queue.manifest import Manifest
-from quiver.ship.queue.table import EMPTY, Table
+from quiver.ship.queue.table import EMPTY
 from quiver.testing import ManualClock
 
 EXAMPLES = int(os.environ.get("QUIVER_MODEL_EXAMPLES", "60"))
@@ -231,7 +231,6 @@ def gone_with_the_marks(manifest, gone) -> Manifest:
         (Queue, "_check", lambda *_: None),
         (Manifest, "_plain_area", without_marks),
         (Manifest, "_without", gone_with_the_marks),
-        (Table, "floor", property(lambda _: 0)),
         (queue_room, "which_are_new", lambda _, entries: [True] * len(entries)),
     ],
 )

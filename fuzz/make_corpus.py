@@ -10,6 +10,7 @@ import fuzz_acks
 import fuzz_ipc
 import fuzz_ledger
 import fuzz_progress
+import fuzz_queue
 import fuzz_retention
 import fuzz_segment
 import fuzz_shipper
@@ -221,12 +222,32 @@ def source_seeds() -> dict[str, bytes]:
     }
 
 
+def batch_seeds() -> dict[str, bytes]:
+    found = {file.stem: file.read_bytes() for file in sorted((GOLDEN / "batch").iterdir())}
+    return {**found, "torn": found["zstd"][4:]}
+
+
+def queue_seeds() -> dict[str, bytes]:
+    repair, page = fuzz_queue.REPAIR, fuzz_queue.PAGE
+    found = {}
+    for file in sorted((GOLDEN / "queue").iterdir()):
+        is_page = file.suffix == ".page"
+        name = "page" if is_page else file.stem
+        data = file.read_bytes()
+        found[name] = bytes([page if is_page else 0]) + data
+        if is_page or data[-2] == fuzz_queue.PAGED_VERSION:
+            found[f"{name}-repaired"] = bytes([repair | (page if is_page else 0)]) + data
+    return found
+
+
 SEEDS = {
     "wal": wal_seeds,
     "acks": acks_seeds,
+    "batch": batch_seeds,
     "ipc": ipc_seeds,
     "ledger": ledger_seeds,
     "progress": progress_seeds,
+    "queue": queue_seeds,
     "retention": retention_seeds,
     "segment": segment_seeds,
     "shipper": shipper_seeds,

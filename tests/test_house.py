@@ -263,7 +263,7 @@ def missing_furniture(formats: list[Path], root: Path) -> list[str]:
     for file in formats:
         room = file.parent.name
         if not (file.parent / "FORMAT.md").exists():
-            found.append(f"quiver/{room}/FORMAT.md")
+            found.append(f"{file.parent.relative_to(root)}/FORMAT.md")
         if not any(name.startswith(room) for name in golden):
             found.append(f"tests/golden/v1/{room}*")
         if fuzzed and not (root / "fuzz" / f"fuzz_{room}.py").exists():
@@ -272,13 +272,13 @@ def missing_furniture(formats: list[Path], root: Path) -> list[str]:
 
 
 def test_every_format_has_its_page_golden_file_and_fuzz_target(tmp_path: Path) -> None:
-    formats = sorted(HOUSE.glob("*/format.py"))
+    formats = sorted(HOUSE.rglob("format.py"))
     assert formats
     assert missing_furniture(formats, ROOT) == []
     (tmp_path / "fuzz").mkdir()
     (tmp_path / "fuzz" / "fuzz_other.py").touch()
     lacking = missing_furniture([tmp_path / "wal" / "format.py"], tmp_path)
-    assert lacking == ["quiver/wal/FORMAT.md", "tests/golden/v1/wal*", "fuzz/fuzz_wal.py"]
+    assert lacking == ["wal/FORMAT.md", "tests/golden/v1/wal*", "fuzz/fuzz_wal.py"]
 
 
 def test_no_room_is_unlisted_and_every_room_is_a_package() -> None:

@@ -23,9 +23,11 @@ from quiver.testing.arrow_mutants import arrow_mutants
 FUZZ = Path(__file__).parents[2] / "fuzz"
 TARGETS = (
     "acks",
+    "batch",
     "ipc",
     "ledger",
     "progress",
+    "queue",
     "retention",
     "segment",
     "shipper",

@@ -10,6 +10,7 @@
 ``marks``     which entries the queue has had already
 ``changing``  read, change, put if nobody else did, and again if somebody did
 ``pace``      how long to wait before the next try
+``turns``     who loses all the time asks for a turn
 ``pages``     pages as they are read
 ``reading``   one state of the queue, with its pages
 ``placing``   damage is named with its object

@@ -2,6 +2,7 @@
 
 ================  ==============================================================
 ``consumer``      ``Consumer``: the one who owns the reading end
+``ahead``         what comes next, without what came before
 ``cursors``       what was handed out and what of it is acked; pure
 ``window``        what was delivered lately, so that a repeat is known; pure
 ``identity``      which segment a call carries, if it is one of a store; pure

@@ -16,20 +16,21 @@ with, and ``ack_through`` acks all that are done at once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 from quiver.clock import Clock, SystemClock
-from quiver.errors import ClosedError, ConfigError, DamagedEntry
+from quiver.errors import ClosedError, ConfigError
 from quiver.metrics import SHIP_CATALOGUE, Metrics
+from quiver.ship.consumer.ahead import Ahead
 from quiver.ship.consumer.cursors import Cursors
 from quiver.ship.consumer.fetcher import Fetcher
 from quiver.ship.consumer.identity import identity_of
-from quiver.ship.consumer.values import Batch, CallRange, Descriptor
+from quiver.ship.consumer.values import Batch, Descriptor
 from quiver.ship.consumer.window import WINDOW, Delivered, Window
 from quiver.ship.counting import WriteTally
-from quiver.ship.queue import Entry, Queue
+from quiver.ship.queue import Queue
 from quiver.ship.sweeper import GRACE, INTERVAL, Sweeper, SweeperTask
 from quiver.units import MILLISECOND, SECOND, parse_duration
 
@@ -63,15 +64,22 @@ class Consumer:
         self.metrics = metrics
         self._queue, self._clock = queue, clock
         self._epoch, self._tally = epoch, tally
-        self._on_poison = on_poison
         self._dequeue_every = dequeue_every
         self._cursors = Cursors(last_acked)
         self._window = Window(window, known)
         self._fetcher = Fetcher(queue.bucket, clock=clock, metrics=metrics)
+        self._ahead = Ahead(
+            queue,
+            epoch=epoch,
+            cursors=self._cursors,
+            window=self._window,
+            fetcher=self._fetcher,
+            skips=on_poison == "skip",
+            metrics=metrics,
+        )
         self._turn = threading.RLock()
         self._closed = False
         self._newest_ms: int | None = None
-        self._length = 0
         self._dequeued: int | None = None
         self._task: SweeperTask | None = None
 
@@ -106,6 +114,10 @@ class Consumer:
             interval_ns = parse_duration(sweep_interval, key="sweep_interval")
         grace_ns = parse_duration(sweep_grace, key="sweep_grace")
         metrics = metrics or Metrics(SHIP_CATALOGUE)
+        sweeper = None
+        if interval_ns is not None:
+            own = Queue(queue.bucket, options=queue.options, clock=clock)  # Nobody waits for it.
+            sweeper = Sweeper(own, grace_ns=grace_ns, clock=clock, metrics=metrics)
         tally = WriteTally(queue.counters, metrics, "consumer")
         epoch = queue.start(last_acked).epoch
         tally.note()
@@ -121,8 +133,8 @@ class Consumer:
             clock=clock,
             metrics=metrics,
         )
-        if interval_ns is not None:
-            sweeper = Sweeper(queue, grace_ns=grace_ns, clock=clock, metrics=metrics, epoch=epoch)
+        if sweeper is not None and interval_ns is not None:
+            sweeper.epoch = epoch
             consumer._task = SweeperTask(sweeper, interval_ns=interval_ns, clock=clock)
         return consumer
 
@@ -134,8 +146,9 @@ class Consumer:
         Raises FencedError, and what a fetch raises; then the next call gives the same batch.
         """
         with self._turn:
-            for descriptor in self._ahead():
-                batch = self._deliver(descriptor)
+            self._check_open()
+            for descriptor in self._ahead.descriptors():
+                batch = self._ahead.deliver(descriptor)
                 if batch is not None:
                     self._hand_out(descriptor)
                     self._note_time(descriptor)
@@ -152,7 +165,8 @@ class Consumer:
         if count <= 0:
             return found
         with self._turn:
-            for descriptor in self._ahead():
+            self._check_open()
+            for descriptor in self._ahead.descriptors():
                 self._hand_out(descriptor)
                 found.append(descriptor)
                 if len(found) == count:
@@ -170,63 +184,6 @@ class Consumer:
         with self._turn:
             self._note_time(descriptor)
         return batch
-
-    def _deliver(self, descriptor: Descriptor) -> Batch | None:
-        if self._on_poison == "skip":
-            return self._fetcher.fetch_or_set_aside(descriptor)
-        return self._fetcher.fetch(descriptor)
-
-    def _ahead(self) -> Iterator[Descriptor]:
-        """Look at the manifest, and go through what is new in it without moving a cursor."""
-        self._check_open()
-        state = self._queue.read(epoch=self._epoch)
-        self._length = state.entry_count
-        passed = self._cursors.last_passed
-        if passed is not None and state.next_sequence <= passed:
-            raise DamagedEntry(
-                "the queue has fewer entries than were read from it",
-                path=self._queue.place,
-                expected=f"a next sequence above {passed}",
-                found=state.next_sequence,
-                hint="its manifest was lost or put back",
-            )
-        for entry in state.entries(after=passed):
-            self._fill_gap(entry)
-            descriptor = self._descriptor(entry)
-            if descriptor is None:
-                self._cursors.pass_over(entry.sequence)
-                self.metrics.add("quiver.ship.repeats", max(len(entry.items), 1))
-            else:
-                yield descriptor
-
-    def _fill_gap(self, entry: Entry) -> None:
-        """See that no entry is missing in front of this one."""
-        passed = self._cursors.last_passed
-        if passed is None or entry.sequence == passed + 1:
-            return
-        error = DamagedEntry(
-            "entries of the queue are missing",
-            path=self._queue.place,
-            expected=f"sequence {passed + 1}",
-            found=entry.sequence,
-            hint="somebody else dequeued them, or the stored sequence is old",
-        )
-        if self._on_poison == "block":
-            raise error
-        self._fetcher.set_aside(Descriptor(passed + 1, "", ()), error)
-        self._cursors.pass_over(entry.sequence - 1)
-
-    def _descriptor(self, entry: Entry) -> Descriptor | None:
-        """Make what is handed out; None for what was delivered before."""
-        if self._window.first(entry.location, entry.sequence) is not None:
-            return None
-        identities = [identity_of(item.payload) for item in entry.items]
-        repeats = self._window.repeats(identities, entry.sequence)
-        if repeats and len(repeats) == len(entry.items):
-            return None
-        calls = tuple(CallRange(*item) for item in entry.items)
-        size, checksum = entry.batch or (None, None)
-        return Descriptor(entry.sequence, entry.location, calls, size, checksum, repeats)
 
     def _hand_out(self, descriptor: Descriptor) -> None:
         self._cursors.hand_out(descriptor.sequence)
@@ -287,7 +244,7 @@ class Consumer:
             removed = self._queue.dequeue(through, epoch=self._epoch)
         finally:
             self._tally.note()
-        self._length = max(self._length - removed, 0)
+        self._ahead.length = max(self._ahead.length - removed, 0)
         self._dequeued = through
         self._cursors.pending_count = 0
 
@@ -350,7 +307,7 @@ class Consumer:
     @property
     def queue_length(self) -> int:
         """Entries in the manifest at the last look, with those that are acked and still there."""
-        return self._length
+        return self._ahead.length
 
     def gauges(self) -> Mapping[str, float]:
         """Give what there is now, by name of the metric."""

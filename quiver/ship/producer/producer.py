@@ -37,6 +37,8 @@ __all__ = ["Producer"]
 
 _METADATA_MAX: Final = 1 << 20
 _MEMORY_MIN: Final = 1 << 20
+LATE_AFTER: Final = "5m"
+"""How old an upload may be that is appended: below ``GRACE_MIN`` of the sweeper."""
 
 
 class Producer:
@@ -45,7 +47,7 @@ class Producer:
     What is produced is not copied and must not change until it is durable. A batch is sent
     ``flush_interval`` after its first call, or when it has ``flush_size``; what waits and what is
     on its way has ``memory`` at most, twice the size unless said otherwise. ``late_after`` is how
-    old an upload may be when it is appended: below the grace of every sweeper of the queue.
+    old an upload may be when it is appended, 5 minutes at most: a sweeper waits for longer.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Producer:
         flush_size: int | str = "64MiB",
         memory: int | str | None = None,
         compression: Compression = "none",
-        late_after: float | str = "5m",
+        late_after: float | str = LATE_AFTER,
         clock: Clock | None = None,
         entropy: Entropy = token_bytes,
         metrics: Metrics | None = None,
@@ -66,6 +68,11 @@ class Producer:
         limit = max(2 * size, _MEMORY_MIN) if memory is None else parse_bytes(memory, key="memory")
         if not 0 < size <= limit:
             raise ConfigError(f"flush_size is {size:,} bytes and memory {limit:,}: it must be less")
+        late_ns = parse_duration(late_after, key="late_after")
+        if not 0 < late_ns <= parse_duration(LATE_AFTER):
+            raise ConfigError(
+                f"late_after is {late_after}: more than nothing, at most {LATE_AFTER}"
+            )
         if compression not in COMPRESSIONS:
             raise ConfigError(f"compression is {compression!r}: none or zstd")
         self.metrics = metrics or Metrics(SHIP_CATALOGUE)
@@ -77,7 +84,7 @@ class Producer:
         self._sender = Sender(
             queue,
             compression=compression,
-            late_ns=parse_duration(late_after, key="late_after"),
+            late_ns=late_ns,
             clock=self._clock,
             entropy=entropy,
             metrics=self.metrics,
@@ -102,15 +109,23 @@ class Producer:
         call = self._call(entries, metadata)
         if not self._thread.is_alive():
             raise closed()  # Also in a forked child, where nobody sends.
-        if self._room.take(call.cost, timeout):
+        waited = self._room.take(call.cost, timeout)
+        try:
+            outcome = self._gather(call)
+        except BaseException:
+            self._room.give_back(call.cost)
+            raise
+        if waited:
             self.metrics.add("quiver.ship.throttled_calls")
+        return WriteHandle(outcome, call.time_ms)
+
+    def _gather(self, call: Call) -> Outcome:
         with self._turn:
             if self._closing:
-                self._room.give_back(call.cost)
                 raise closed()
             outcome = self._gathering.add(call, self._clock.monotonic_ns())
             self._turn.notify()
-        return WriteHandle(outcome, call.time_ms)
+            return outcome
 
     def _call(self, entries: Sequence[Bytes], metadata: bytes) -> Call:
         records = tuple(_record(entry, index) for index, entry in enumerate(entries))
@@ -135,8 +150,10 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Send all that was produced before, and wait until it is in the queue.
 
-        Raises the first error of a batch that was sent for it, or WaitTimeoutError.
+        Raises the first error of a batch that was sent for it, or WaitTimeoutError, ClosedError.
         """
+        if not self._thread.is_alive():
+            raise closed()
         with self._turn:
             outcomes = self._pending()
             self._gathering.close_open()
@@ -145,7 +162,12 @@ class Producer:
         _raise_first(outcomes)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, and end. Raises what ``flush`` raises; after a WaitTimeoutError ask again."""
+        """Flush, and end. Raises what ``flush`` raises; after a WaitTimeoutError ask again.
+
+        In a forked child it does nothing: the parent sends what was produced.
+        """
+        if not self._thread.is_alive():
+            return
         with self._turn:
             outcomes = self._pending()
             self._closing = True

@@ -7,7 +7,7 @@ is looked for, and put again if it is gone, while its bytes are still here.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from quiver.clock import Clock
 from quiver.errors import RemoteError
@@ -22,6 +22,11 @@ from quiver.ship.queue import Batch, NewEntry, Queue
 __all__ = ["Sender"]
 
 _UPLOADS_MAX: Final = 3
+
+
+class _Moment(NamedTuple):
+    wall_ns: int
+    monotonic_ns: int
 
 
 class Sender:
@@ -60,11 +65,11 @@ class Sender:
     def _send(self, load: Load, begun_ns: int) -> Durable:
         records = load.records()
         encoded = encode_batch(records, compression=self._compression)
-        key, named_ns = self._upload(encoded)
+        key, named = self._upload(encoded)
         location = root_key(self._bucket, key)
         entry = NewEntry(location, load.items(), Batch(encoded.byte_count, encoded.crc32c))
         sequence = self._append(entry)
-        if self._clock.monotonic_ns() - named_ns > self._late_ns:
+        if self._is_late(named):
             self._see_that_it_is_there(key, encoded)
         took_ns = self._clock.monotonic_ns() - begun_ns
         self._metrics.observe("quiver.ship.flush", took_ns)
@@ -80,17 +85,17 @@ class Sender:
             raise AssertionError("an entry without segments was left out")
         return sequence
 
-    def _upload(self, encoded: EncodedBatch) -> tuple[str, int]:
+    def _upload(self, encoded: EncodedBatch) -> tuple[str, _Moment]:
         """Put the batch, and give its key and when that was minted."""
         for _ in range(_UPLOADS_MAX):
-            named_ns = self._clock.monotonic_ns()
-            key = mint_name(self._clock.wall_ns(), self._entropy)
+            named = self._now()
+            key = mint_name(named.wall_ns, self._entropy)
             try:
                 self._bucket.put(key, encoded.parts)
             except UnclearError as error:
                 raise _not_in(error) from error
-            if self._clock.monotonic_ns() - named_ns <= self._late_ns:
-                return key, named_ns
+            if not self._is_late(named):
+                return key, named
             self._metrics.add("quiver.ship.late_uploads")
         raise RemoteError(
             f"a batch of {encoded.byte_count:,} bytes could not be put in time, "
@@ -99,6 +104,15 @@ class Sender:
             retryable=True,
             hint="it is not in the queue; make flush_size smaller",
         )
+
+    def _now(self) -> _Moment:
+        return _Moment(self._clock.wall_ns(), self._clock.monotonic_ns())
+
+    def _is_late(self, named: _Moment) -> bool:
+        """Whether too much time has passed by either clock: one of them stands while we sleep."""
+        now = self._now()
+        passed = (now.wall_ns - named.wall_ns, now.monotonic_ns - named.monotonic_ns)
+        return max(passed) > self._late_ns
 
     def _see_that_it_is_there(self, key: str, encoded: EncodedBatch) -> None:
         """Put a batch again which a sweeper may have deleted before it was named."""

@@ -29,10 +29,12 @@ from typing import Final
 from quiver.ship.batch import name_time_ms
 from quiver.ship.objects import Listed
 
-__all__ = ["GRACE", "PAGE", "Candidate", "Times", "candidates", "doomed", "oldest_of"]
+__all__ = ["GRACE", "GRACE_MIN", "PAGE", "Candidate", "Times", "candidates", "doomed", "oldest_of"]
 
 GRACE: Final = "10m"
 """How old what nobody names has to be, unless the caller says otherwise."""
+GRACE_MIN: Final = "6m"
+"""No less: a producer appends what it put up to five minutes ago, and takes a while for that."""
 PAGE: Final = ".page"
 
 

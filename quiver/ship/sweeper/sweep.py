@@ -12,12 +12,19 @@ from itertools import islice
 from typing import Final
 
 from quiver.clock import Clock
-from quiver.errors import DamagedEntry, FencedError, MissingError
+from quiver.errors import ConfigError, DamagedEntry, FencedError, MissingError
 from quiver.metrics import Metrics
 from quiver.ship.objects import own_key
 from quiver.ship.queue import Queue, QueueView
-from quiver.ship.sweeper.rules import Candidate, Times, candidates, doomed, oldest_of
-from quiver.units import MILLISECOND
+from quiver.ship.sweeper.rules import (
+    GRACE_MIN,
+    Candidate,
+    Times,
+    candidates,
+    doomed,
+    oldest_of,
+)
+from quiver.units import MILLISECOND, format_duration, parse_duration
 
 __all__ = ["MARKER", "Sweeper", "Swept"]
 
@@ -56,11 +63,21 @@ class Sweeper:
         metrics: Metrics | None = None,
         epoch: int | None = None,
     ) -> None:
-        """With an ``epoch`` it ends as soon as that is not the queue's any more."""
+        """With an ``epoch`` it ends as soon as that is not the queue's any more.
+
+        Raises ConfigError for a grace in which a producer may still append.
+        """
+        if grace_ns < parse_duration(GRACE_MIN):
+            raise ConfigError(
+                f"the grace is {format_duration(grace_ns)}, the least is {GRACE_MIN}",
+                hint="what a producer is about to append would be deleted",
+            )
         self._queue, self._bucket = queue, queue.bucket
         self._grace_ms = grace_ns // MILLISECOND
-        self._clock, self._metrics, self._epoch = clock, metrics, epoch
+        self.epoch = epoch
+        self._clock, self._metrics = clock, metrics
         self._stopped = threading.Event()
+        self._known: tuple[object, set[str], int | None] | None = None
 
     def stop(self) -> None:
         """Let a round that is on its way end before its next request."""
@@ -74,6 +91,7 @@ class Sweeper:
         """
         begun_ns = self._clock.monotonic_ns()
         self._look()
+        self._known = None
         found = self._candidates(is_dry=dry_run)
         named, oldest_ms = self._named(found)
         going = doomed(found.values(), named, oldest_ms)
@@ -107,10 +125,10 @@ class Sweeper:
     def _look(self) -> QueueView:
         """Read the manifest; raises MissingError where there never was one, FencedError."""
         view = self._queue.read()
-        if self._epoch is not None and view.epoch != self._epoch:
+        if self.epoch is not None and view.epoch != self.epoch:
             raise FencedError(
                 f"{view.place} has another consumer",
-                epoch=self._epoch,
+                epoch=self.epoch,
                 current=view.epoch,
                 hint="its sweeper does this now",
             )
@@ -125,13 +143,17 @@ class Sweeper:
     def _named(self, found: dict[str, Candidate]) -> tuple[set[str], int | None]:
         """Give all keys that the manifest names now, and when the oldest waiting batch was born."""
         view = self._look()
+        if self._known is not None and self._known[0] is view.manifest:
+            return self._known[1:]
         named, waiting = {page.name for page in view.pages}, []
         for entry in view.entries(kept=True):
             key = own_key(self._bucket, entry.location)
             named.add(key)
             if not entry.is_acked:
                 waiting.append(key)
-        return named, oldest_of(found, waiting)
+        oldest_ms = oldest_of(found, waiting)
+        self._known = view.manifest, named, oldest_ms
+        return named, oldest_ms
 
     def _candidates(self, *, is_dry: bool) -> dict[str, Candidate]:
         local_ms = self._clock.wall_ns() // MILLISECOND

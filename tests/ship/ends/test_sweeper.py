@@ -311,11 +311,11 @@ def test_pages_that_nobody_names_go_and_others_stay(rig) -> None:
 
 
 def test_it_runs_while_a_consumer_is_open_and_ends_with_it(rig) -> None:
-    consumer = rig.consumer(sweep_interval="5m", sweep_grace="1m")
+    consumer = rig.consumer(sweep_interval="5m", sweep_grace="10m")
     rig.upload(b"orphan")
     swept = threading.Event()
     rig.bucket.after = lambda act, key: swept.set() if act == "delete" else None
-    rig.clock.step("5m")
+    rig.clock.step("10m")
     consumer.sweeper.look()
     assert swept.wait(WAIT)
     consumer.close()

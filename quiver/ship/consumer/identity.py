@@ -2,10 +2,10 @@
 
 ::
 
-    version u8 = 1 | kind u8 = 1 | core u16 | store id 16 | segment_seq u64
-    | wal_seq first u64, last u64 | bundles u32 | slots u64 | crc32c u32
+    version u8 = 1 | kind u8 = 1 | core u16 | store id 16 | segment_seq u64 | ... | crc32c u32
 
-Metadata of anybody else has no identity: its calls are never dropped as repeats.
+The shipper has the whole of it; this reads what it begins with, and its checksum. Metadata of
+anybody else has no identity: its calls are never dropped as repeats.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from crc32c import crc32c
 
 __all__ = ["Identity", "identity_of"]
 
-_LAYOUT: Final = struct.Struct("<BBH16sQQQIQI")
+_HEAD: Final = struct.Struct("<BBH16sQ")
+_CRC: Final = struct.Struct("<I")
 _VERSION: Final = 1
 _SEGMENT: Final = 1
 
@@ -32,9 +33,11 @@ class Identity(NamedTuple):
 
 def identity_of(payload: bytes) -> Identity | None:
     """Read what the metadata of one call says; None if it is not about a segment."""
-    if len(payload) != _LAYOUT.size:
+    end = len(payload) - _CRC.size
+    if end < _HEAD.size:
         return None
-    version, kind, core, store_id, segment_seq, *_, checksum = _LAYOUT.unpack(payload)
-    if (version, kind) != (_VERSION, _SEGMENT) or crc32c(payload[:-4]) != checksum:
+    version, kind, core, store_id, segment_seq = _HEAD.unpack_from(payload)
+    (checksum,) = _CRC.unpack_from(payload, end)
+    if (version, kind) != (_VERSION, _SEGMENT) or crc32c(payload[:end]) != checksum:
         return None
     return Identity(store_id, core, segment_seq)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import struct
 
 import pytest
-from crc32c import crc32c
 from ends_kit import Rig, records
 
 from quiver.errors import DamageError, MissingError, RemoteError
@@ -16,6 +14,7 @@ from quiver.ship.consumer.identity import Identity, identity_of
 from quiver.ship.consumer.window import Window
 from quiver.ship.objects import root_key
 from quiver.ship.queue import Batch, Item, NewEntry
+from quiver.ship.shipper.format import ShippedSegment, encode_payload
 
 STORE = bytes(range(16))
 
@@ -176,16 +175,29 @@ def test_a_letter_that_cannot_be_read_is_damage(rig) -> None:
 # repeats ---------------------------------------------------------------------------------------
 
 
-def payload(segment_seq: int, *, core: int = 0, kind: int = 1) -> bytes:
-    data = struct.pack("<BBH16sQQQIQ", 1, kind, core, STORE, segment_seq, 0, 9, 10, 1)
-    return data + struct.pack("<I", crc32c(data))
+def payload(segment_seq: int, *, core: int = 0) -> bytes:
+    """As the shipper writes it."""
+    segment = ShippedSegment(
+        store_id=STORE.hex(),
+        core=core,
+        segment_seq=segment_seq,
+        wal_seq_first=0,
+        wal_seq_last=9,
+        bundle_count=10,
+        slots=0b101,
+        record_bytes=2,
+        first_ns=0,
+        last_ns=1,
+        schemas=(7, 8),
+    )
+    return encode_payload(segment)
 
 
 def test_the_identity_of_a_segment_is_read_from_its_metadata() -> None:
     assert identity_of(payload(7, core=3)) == Identity(STORE, 3, 7)
-    spoilt = bytearray(payload(7))
-    spoilt[5] ^= 1
-    for other in (b"", b"x" * 60, payload(7)[:-1], payload(7, kind=2), bytes(spoilt)):
+    good = payload(7)
+    spoilt = [good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :] for at in range(len(good))]
+    for other in (b"", b"x" * 60, good[:-1], good + b"x", *spoilt):
         assert identity_of(other) is None
 
 

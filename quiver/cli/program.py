@@ -45,6 +45,7 @@ VERBS: Final[dict[str, str]] = {
     "repair": "Make a damaged store sound.",
     "migrate": "Change the slot table of a store.",
     "import": "Take over what the Rust Quiver wrote.",
+    "queue": "Look into a queue in object storage, and tend it.",
     "serve-metrics": "Answer Prometheus with what the disk tells of a store.",
     "config": "Check the options of a store, or show all of them.",
     "crashtest": "Look for a crash that loses something.",

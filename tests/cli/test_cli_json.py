@@ -11,6 +11,8 @@ import upstream_kit
 import quiver
 from quiver.checkpoint import Note, write_note
 from quiver.disk import LocalDisk
+from quiver.ship.objects import FolderBucket
+from quiver.ship.queue import Queue
 
 PAGE = Path(quiver.__file__).parent / "cli" / "JSON.md"
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -128,6 +130,12 @@ def test_the_fields_of_gc_are_those_on_the_page(run, store, kit) -> None:
     staging = {f"staging.{name}" for name in found["staging"]}
     for core in found["cores"]:
         assert {"path", *(f"cores[].{name}" for name in core), *staging} == fields("gc")
+
+
+def test_the_fields_of_queue_gc_are_those_on_the_page(run, tmp_path) -> None:
+    Queue(FolderBucket(str(tmp_path))).start()
+    found = run("queue", "gc", tmp_path, "--json").document
+    assert set(found) == fields("queue gc")
 
 
 def test_the_fields_of_check_are_those_on_the_page(run, worn, kit) -> None:

@@ -1,0 +1,43 @@
+"""How the verbs of ``quiver queue`` open the queue that an address names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from quiver.ship.queue import Queue
+
+__all__ = ["open_queue", "store_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def store_options(function: Function) -> Function:
+    """Let a verb take options of the store."""
+    return click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option of the store, as endpoint=https://host:9000; credentials are better in "
+        "the environment.",
+    )(function)
+
+
+def open_queue(url: str, options: Sequence[str]) -> Queue:
+    """Open a queue; nothing is asked of the store."""
+    from quiver.errors import InputError
+    from quiver.ship.objects import open_bucket
+    from quiver.ship.queue import Queue
+
+    told: dict[str, str] = {}
+    for option in options:
+        key, separator, value = option.partition("=")
+        if not separator or not key:  # Not shown: it may be a key of another kind.
+            raise InputError("--option is KEY=VALUE", hint="as --option region=eu-central-1")
+        told[key] = value
+    return Queue(open_bucket(url, options=told, environ=os.environ))

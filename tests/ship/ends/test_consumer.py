@@ -369,7 +369,15 @@ def test_what_a_consumer_counts(rig) -> None:
     assert consumer.lag_seconds == 0.0
 
 
-@pytest.mark.parametrize("options", [{"on_poison": "ignore"}, {"dequeue_every": 0}, {"window": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"on_poison": "ignore"},
+        {"dequeue_every": 0},
+        {"window": 0},
+        {"sweep_interval": "5m", "sweep_grace": "5m"},
+    ],
+)
 def test_options_that_make_no_sense_are_refused(rig, options) -> None:
     with pytest.raises(ConfigError):
         rig.consumer(**options)

@@ -7,13 +7,13 @@ import json
 import pytest
 from ends_kit import Rig, records
 
-from quiver.errors import DamageError, MissingError, RemoteError
+from quiver.errors import DamageError, FencedError, MissingError, RemoteError
 from quiver.ship.batch import encode_batch
 from quiver.ship.consumer import DeadLetters, Delivered
 from quiver.ship.consumer.identity import Identity, identity_of
 from quiver.ship.consumer.window import Window
 from quiver.ship.objects import root_key
-from quiver.ship.queue import Batch, Item, NewEntry
+from quiver.ship.queue import Batch, Item, NewEntry, QueueOptions
 from quiver.ship.shipper.format import ShippedSegment, encode_payload
 
 STORE = bytes(range(16))
@@ -142,6 +142,47 @@ def test_a_gap_is_a_dead_letter_too(rig) -> None:
     (letter,) = DeadLetters(rig.bucket).list()
     assert letter.sequence == 1
     assert "missing" in letter.error
+
+
+@pytest.mark.parametrize("lose", ["delete", "spoil"])
+def test_a_page_that_is_lost_blocks_or_is_passed_over(rig, lose) -> None:
+    queue = rig.queue(options=QueueOptions(page_entries=8))
+    for number in range(40):
+        key = rig.upload(b"%d" % number)
+        batch = encode_batch([b"%d" % number])
+        entry = NewEntry(root_key(rig.bucket, key), [], Batch(batch.byte_count, batch.crc32c))
+        queue.append(entry)
+    first, second = queue.read().pages[:2]
+    if lose == "delete":
+        rig.bucket.delete([first.name])
+    else:
+        spoil(rig, first.name)
+    blocked = rig.consumer()
+    for _ in range(2):
+        with pytest.raises((MissingError, DamageError)):
+            blocked.next_batch()
+    skipping = rig.consumer(on_poison="skip")
+    assert drain(skipping) == list(range(second.first, 40))
+    (letter,) = DeadLetters(rig.bucket).list()
+    assert (letter.sequence, letter.location) == (0, f"ingest/{first.name}")
+    assert (letter.evidence is None) == (lose == "delete")
+
+
+def test_who_is_fenced_sets_nothing_aside(rig) -> None:
+    """What is gone was read and swept by who came after."""
+    key = rig.append(b"r0")
+    zombie = rig.consumer(on_poison="skip")
+
+    def overtake(act: str, name: str) -> None:
+        if name == key:
+            rig.bucket.before = lambda act, name: None
+            rig.consumer()
+            rig.bucket.inner.delete([key])
+
+    rig.bucket.before = overtake
+    with pytest.raises(FencedError):
+        zombie.next_batch()
+    assert list(DeadLetters(rig.bucket).list()) == []
 
 
 def test_a_fetcher_elsewhere_sets_aside_as_well(rig) -> None:

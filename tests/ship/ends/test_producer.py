@@ -164,7 +164,14 @@ def test_records_of_any_bytes_are_taken_and_others_refused(rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"flush_size": 0}, {"flush_size": 10, "memory": 9}, {"compression": "gzip"}]
+    "options",
+    [
+        {"flush_size": 0},
+        {"flush_size": 10, "memory": 9},
+        {"compression": "gzip"},
+        {"late_after": 0},
+        {"late_after": "301s"},
+    ],
 )
 def test_options_that_make_no_sense_are_refused(rig, options) -> None:
     with pytest.raises(ConfigError):

@@ -131,6 +131,20 @@ def test_64_a_late_upload_goes_up_again_under_a_new_name(rig) -> None:
     assert first != second
 
 
+def test_64_a_machine_that_slept_notices_that_it_is_late(rig) -> None:
+    """Its monotonic clock may have stood still meanwhile."""
+    producer = rig.producer(flush_interval="1h")
+
+    def sleep(act: str, key: str) -> None:
+        if act == "put" and rig.bucket.count("put", ".batch") == 1:
+            rig.clock.jump_to(rig.clock.wall_ns() + 3600 * 10**9)
+
+    rig.bucket.after = sleep
+    handle = producer.produce([b"a"])
+    producer.flush(WAIT)
+    assert handle.durable.location == f"ingest/{rig.batches()[1]}"
+
+
 def test_64_an_upload_that_is_always_late_fails_and_is_not_in_the_queue(rig) -> None:
     producer = rig.producer(flush_interval="1h", late_after="5m")
     rig.bucket.after = lambda act, key: rig.clock.step("6m") if act == "put" else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -172,6 +174,27 @@ def test_awaiting_lets_the_loop_go_on(rig) -> None:
         return found
 
     assert asyncio.run(main()) == [0, 1, 0]
+
+
+def test_a_forked_child_sends_nothing_and_waits_for_nothing(rig) -> None:
+    producer = rig.producer(flush_interval="1h")
+    handle = producer.produce([b"x"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Threads and a fork: that is the test.
+        child = os.fork()
+    if child == 0:
+        try:
+            producer.close()
+            with pytest.raises(ClosedError):
+                producer.produce([b"y"])
+            with pytest.raises(ClosedError):
+                producer.flush()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    producer.flush(WAIT)
+    assert handle.sequence == 0
 
 
 async def _sequence(handle) -> int:

@@ -1,6 +1,6 @@
 """The catalogue: each metric there is, with its unit, its label and what it means.
 
-``CATALOGUE`` is of a store, ``SHIP_CATALOGUE`` of a producer or a consumer of a queue. Names are
+``CATALOGUE`` is of a store, ``SHIP_CATALOGUE`` of producers and consumers of a queue. Names are
 OpenTelemetry's, dotted; ``prometheus_name`` spells them for Prometheus. ``metrics`` counts.
 """
 
@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["BY_NAME", "CATALOGUE", "SHIP_CATALOGUE", "Kind", "Metric", "prometheus_name"]
+__all__ = [
+    "BY_NAME",
+    "CATALOGUE",
+    "CONSUMER_CATALOGUE",
+    "PRODUCER_CATALOGUE",
+    "SHIP_CATALOGUE",
+    "Kind",
+    "Metric",
+    "prometheus_name",
+]
 
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
@@ -272,7 +281,7 @@ _REMOTE: Final = (
     *(180.0, 600.0),
 )
 
-_SHIP: Final = (
+_PRODUCER: Final = (
     _counter("quiver.ship.flushed_batches", "{batch}", "Batches that are in the queue."),
     _counter("quiver.ship.flushed_records", "{record}", "Records in them."),
     _counter("quiver.ship.flushed_bytes", "By", "Their bytes before compression."),
@@ -286,6 +295,9 @@ _SHIP: Final = (
     ),
     _counter("quiver.ship.throttled_calls", "{call}", "Calls that waited for memory."),
     _gauge("quiver.ship.waiting_bytes", "By", "Memory of what waits and of what is being sent."),
+)
+
+_MANIFEST: Final = (
     _counter(
         "quiver.ship.manifest_writes",
         "{write}",
@@ -300,6 +312,9 @@ _SHIP: Final = (
         label="role",
         values=_ROLES,
     ),
+)
+
+_CONSUMER: Final = (
     _counter("quiver.ship.collected_batches", "{batch}", "Batches that were fetched."),
     _counter("quiver.ship.collected_records", "{record}", "Records in them."),
     _counter("quiver.ship.collected_bytes", "By", "Bytes of their objects."),
@@ -332,8 +347,14 @@ CATALOGUE: Final[tuple[Metric, ...]] = (
 )
 """Every metric of a store, in the order of the flow."""
 
-SHIP_CATALOGUE: Final[tuple[Metric, ...]] = _SHIP
-"""Every metric of a queue: a producer has some of them, a consumer the others."""
+PRODUCER_CATALOGUE: Final[tuple[Metric, ...]] = (*_PRODUCER, *_MANIFEST)
+"""Every metric of who appends to a queue."""
+
+CONSUMER_CATALOGUE: Final[tuple[Metric, ...]] = (*_MANIFEST, *_CONSUMER)
+"""Every metric of who reads a queue, and of the sweeper that works for him."""
+
+SHIP_CATALOGUE: Final[tuple[Metric, ...]] = (*_PRODUCER, *_MANIFEST, *_CONSUMER)
+"""Both together."""
 
 BY_NAME: Final[Mapping[str, Metric]] = {
     metric.name: metric for metric in (*CATALOGUE, *SHIP_CATALOGUE)

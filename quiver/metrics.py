@@ -24,6 +24,8 @@ from typing import Final
 from quiver.catalogue import (
     BY_NAME,
     CATALOGUE,
+    CONSUMER_CATALOGUE,
+    PRODUCER_CATALOGUE,
     SHIP_CATALOGUE,
     Kind,
     Metric,
@@ -33,6 +35,8 @@ from quiver.catalogue import (
 __all__ = [
     "BY_NAME",
     "CATALOGUE",
+    "CONSUMER_CATALOGUE",
+    "PRODUCER_CATALOGUE",
     "SHIP_CATALOGUE",
     "Histogram",
     "Kind",
@@ -73,9 +77,10 @@ class Metrics:
     """Counters and histograms of one core or queue, safe to use from several threads."""
 
     def __init__(self, catalogue: Iterable[Metric] = CATALOGUE) -> None:
+        self.catalogue = tuple(catalogue)
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], int] = {}
-        self._measured = {m.name: _Measured(m.bounds) for m in catalogue if m.bounds}
+        self._measured = {m.name: _Measured(m.bounds) for m in self.catalogue if m.bounds}
         self._listeners: tuple[Callable[[str, int], object], ...] = ()
 
     def add(self, name: str, count: int = 1, *, label: str = "") -> None:

@@ -17,6 +17,7 @@
 ``readings``     what is said of each metric of the catalogue
 ``sources``      whom a collector asks: open stores, or a folder
 ``prometheus``   a collector, and an HTTP endpoint (``quiver-store[prometheus]``)
+``queues``       both ends of queues, for Prometheus
 ``otel``         instruments of a meter (``quiver-store[otel]``)
 ===============  ==================================================================
 
@@ -34,12 +35,14 @@ from quiver.observe.snapshot import Observer, StoreStats
 if TYPE_CHECKING:
     from quiver.observe.otel import Instrumented, instrument
     from quiver.observe.prometheus import Collector, Endpoint, serve
+    from quiver.observe.queues import QueueCollector
 
 __all__ = [
     "Collector",
     "Endpoint",
     "Instrumented",
     "Observer",
+    "QueueCollector",
     "StoreStats",
     "instrument",
     "serve",
@@ -49,6 +52,7 @@ _LAZY = {
     "Collector": "quiver.observe.prometheus",
     "Endpoint": "quiver.observe.prometheus",
     "Instrumented": "quiver.observe.otel",
+    "QueueCollector": "quiver.observe.queues",
     "instrument": "quiver.observe.otel",
     "serve": "quiver.observe.prometheus",
 }

@@ -22,7 +22,7 @@ from typing import Final, Literal, Self, TypeAlias
 
 from quiver.clock import Clock, SystemClock
 from quiver.errors import ClosedError, ConfigError
-from quiver.metrics import SHIP_CATALOGUE, Metrics
+from quiver.metrics import CONSUMER_CATALOGUE, Metrics
 from quiver.ship.consumer.ahead import Ahead
 from quiver.ship.consumer.cursors import Cursors
 from quiver.ship.consumer.fetcher import Fetcher
@@ -113,7 +113,7 @@ class Consumer:
         if sweep_interval is not None:
             interval_ns = parse_duration(sweep_interval, key="sweep_interval")
         grace_ns = parse_duration(sweep_grace, key="sweep_grace")
-        metrics = metrics or Metrics(SHIP_CATALOGUE)
+        metrics = metrics or Metrics(CONSUMER_CATALOGUE)
         sweeper = None
         if interval_ns is not None:
             own = Queue(queue.bucket, options=queue.options, clock=clock)  # Nobody waits for it.

@@ -18,7 +18,7 @@ from typing import Final, Self
 from quiver.clock import Clock, SystemClock
 from quiver.disk import Bytes
 from quiver.errors import ConfigError, InputError, WaitTimeoutError
-from quiver.metrics import SHIP_CATALOGUE, Metrics
+from quiver.metrics import PRODUCER_CATALOGUE, Metrics
 from quiver.ship.batch import (
     BLOCK_BYTES_MAX,
     COMPRESSIONS,
@@ -75,7 +75,7 @@ class Producer:
             )
         if compression not in COMPRESSIONS:
             raise ConfigError(f"compression is {compression!r}: none or zstd")
-        self.metrics = metrics or Metrics(SHIP_CATALOGUE)
+        self.metrics = metrics or Metrics(PRODUCER_CATALOGUE)
         self._clock = clock or SystemClock()
         interval_ns = parse_duration(flush_interval, key="flush_interval")
         self._gathering = Gathering(

@@ -16,7 +16,7 @@
 Knows no Spark: a task is whoever stages, the driver whoever commits.
 """
 
-from quiver.sink.commits import Committed, abort, commit
+from quiver.sink.commits import Committed, abort, commit, settle_cores
 from quiver.sink.names import Job, check_sink
 from quiver.sink.stage import Stage, Staged
 from quiver.sink.tidy import GRACE, Tidied, tidy
@@ -31,5 +31,6 @@ __all__ = [
     "abort",
     "check_sink",
     "commit",
+    "settle_cores",
     "tidy",
 ]

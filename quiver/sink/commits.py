@@ -43,7 +43,7 @@ from quiver.manifest import StoreManifest
 from quiver.sink.names import Job
 from quiver.sink.stage import Staged, gone
 
-__all__ = ["Committed", "abort", "commit"]
+__all__ = ["Committed", "abort", "commit", "settle_cores"]
 
 _PATIENCE_SECONDS: Final = 120.0
 """So long another commit of the same sink is waited for."""
@@ -77,7 +77,7 @@ def commit(
         if job.sink:
             disk.make_dir(SINKS)
             stack.callback(_lock(disk, job.sink))
-            _settle_cores(disk)
+            settle_cores(disk)
             done = read_done(disk, job.sink)
             if done is not None and job.batch_id <= done.batch_id:
                 if job.batch_id < done.batch_id:
@@ -111,8 +111,11 @@ def _lock(disk: Disk, sink: str) -> Callable[[], None]:
     return lock_within(disk, f"{SINKS}/{sink}.lock", _PATIENCE_SECONDS).release
 
 
-def _settle_cores(disk: Disk) -> None:
-    """Finish what was decided before: the record of a sink must say all that is in."""
+def settle_cores(disk: Disk) -> None:
+    """Finish what commits had decided when they were broken off.
+
+    From then on ``read_done`` says all that is in. Raises LockedError, DamageError.
+    """
     for number in core_numbers(disk):
         if not is_decided(disk, number):
             continue

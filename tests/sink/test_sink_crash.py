@@ -242,7 +242,7 @@ def no_record(monkeypatch) -> None:
 
 
 def no_settling_before(monkeypatch) -> None:
-    monkeypatch.setattr(commit_room, "_settle_cores", lambda *_: None)
+    monkeypatch.setattr(commit_room, "settle_cores", lambda *_: None)
 
 
 def no_look_at_the_record(monkeypatch) -> None:

@@ -7,16 +7,26 @@
 ``shipper``   ``Shipper``: a subscriber that appends them, each once, and acks
 ``options``   what it may be told
 ``telling``   what it tells
+``arriving``  entries of a queue with their batches, fetched ahead
+``restore``   ``Restorer``: what was shipped becomes segments of a store again, each once
+``restoring`` what that may be told, and tells
 ============  =============================================================================
 """
 
 from quiver.ship.shipper.format import ShippedSegment, decode_payload, encode_payload, is_payload
 from quiver.ship.shipper.options import ShipOptions
+from quiver.ship.shipper.restore import Restorer
+from quiver.ship.shipper.restoring import Passed, Restored, RestoreOptions, RestoreTally
 from quiver.ship.shipper.shipper import Shipper
 from quiver.ship.shipper.telling import LeftOut, Shipment, Tally, Trouble
 
 __all__ = [
     "LeftOut",
+    "Passed",
+    "RestoreOptions",
+    "RestoreTally",
+    "Restored",
+    "Restorer",
     "ShipOptions",
     "Shipment",
     "ShippedSegment",

@@ -139,16 +139,17 @@ class Output:
 
     @contextmanager
     def progress(
-        self, label: str, total: int | None, *, unit: str
+        self, label: str, total: int | None, *, unit: str, rate: bool = False
     ) -> Iterator[Callable[[int], None]]:
         """Show a bar on stderr for the length of a block, if a person can see it.
 
         Gives a function to call with each piece of work done; ``unit`` is ``B`` or a plural noun.
+        ``rate``: of bytes also how many a second.
         """
         if self.is_quiet or self.as_json or not sys.stderr.isatty():
             yield lambda _: None
             return
-        bar = _bar(unit, no_color=self.no_color)
+        bar = _bar(unit, no_color=self.no_color, rate=rate)
         task = bar.add_task(label, total=total)
         self._bar = bar
         bar.start()
@@ -159,7 +160,7 @@ class Output:
             bar.stop()
 
     @contextmanager
-    def meter(self, label: str) -> Iterator[Callable[[int, int], None]]:
+    def meter(self, label: str, *, rate: bool = False) -> Iterator[Callable[[int, int], None]]:
         """Show a bar as in ``progress`` for bytes whose total is known only later.
 
         Gives a function to call with bytes done so far and of all; the first call shows the bar.
@@ -171,7 +172,8 @@ class Output:
             def show(done: int, total: int) -> None:
                 nonlocal advance, shown
                 if advance is None:
-                    advance = stack.enter_context(self.progress(label, total, unit="B"))
+                    bar = self.progress(label, total, unit="B", rate=rate)
+                    advance = stack.enter_context(bar)
                 advance(done - shown)
                 shown = done
 
@@ -237,7 +239,7 @@ def _cell(value: str) -> Text:
     return Text(printable(value))
 
 
-def _bar(unit: str, *, no_color: bool) -> Progress:
+def _bar(unit: str, *, no_color: bool, rate: bool) -> Progress:
     from rich import progress
     from rich.console import Console
 
@@ -249,6 +251,7 @@ def _bar(unit: str, *, no_color: bool) -> Progress:
         progress.BarColumn(bar_width=32),
         done,
         *([] if unit == "B" else [progress.TextColumn(unit)]),
+        *([progress.TransferSpeedColumn()] if rate else []),
         progress.TimeElapsedColumn(),
         console=Console(stderr=True, no_color=no_color),
         transient=True,

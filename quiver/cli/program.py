@@ -38,6 +38,8 @@ VERBS: Final[dict[str, str]] = {
     "tail": "Write the last rows of a slot, and those that come.",
     "sql": "Run SQL over the slots of a store.",
     "export": "Write bundles to files as a subscriber, each once.",
+    "ship": "Put finished segments into a queue in object storage, each once.",
+    "restore": "Make segments of a store again of what was shipped to a queue.",
     "subscriber": "Look after the subscribers of a store.",
     "spark-ack": "Ack what a streaming query of Spark has committed.",
     "gc": "Adopt cores that nobody writes, and delete what all have.",

@@ -12,7 +12,7 @@ from quiver.segment import SegmentReader, open_bytes, segment_name
 from quiver.ship.batch import decode_batch
 from quiver.ship.objects import Bucket, MemoryBucket, own_key
 from quiver.ship.queue import Entry, Queue
-from quiver.ship.shipper import ShipOptions, ShippedSegment, Shipper, decode_payload
+from quiver.ship.shipper import Ahead, ShipOptions, ShippedSegment, Shipper, decode_payload
 
 NAME = "ship"
 
@@ -37,9 +37,14 @@ class Rig(Beside):
             name,
             options=ShipOptions(**options),
             clock=self.clock,
-            watch=self.told.append,
+            watch=self.hear,
             keep=False,
         )
+
+    def hear(self, told: object) -> None:
+        """Keep what is told, but for how much there is to do."""
+        if not isinstance(told, Ahead):
+            self.told.append(told)
 
     def ship(self, name: str = NAME, **options: Any) -> Any:
         return self.shipper(name, **options).run()

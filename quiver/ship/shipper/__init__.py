@@ -13,15 +13,19 @@
 ============  =============================================================================
 """
 
+from quiver.ship.shipper.cargo import OnDamage
 from quiver.ship.shipper.format import ShippedSegment, decode_payload, encode_payload, is_payload
 from quiver.ship.shipper.options import ShipOptions
 from quiver.ship.shipper.restore import Restorer
-from quiver.ship.shipper.restoring import Passed, Restored, RestoreOptions, RestoreTally
+from quiver.ship.shipper.restoring import Arriving, Passed, Restored, RestoreOptions, RestoreTally
 from quiver.ship.shipper.shipper import Shipper
-from quiver.ship.shipper.telling import LeftOut, Shipment, Tally, Trouble
+from quiver.ship.shipper.telling import Ahead, LeftOut, Shipment, Tally, Trouble
 
 __all__ = [
+    "Ahead",
+    "Arriving",
     "LeftOut",
+    "OnDamage",
     "Passed",
     "RestoreOptions",
     "RestoreTally",

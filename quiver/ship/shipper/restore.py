@@ -43,6 +43,7 @@ from quiver.ship.queue import Queue
 from quiver.ship.shipper.arriving import Arrival, arrivals
 from quiver.ship.shipper.format import ShippedSegment, decode_payload, is_payload
 from quiver.ship.shipper.restoring import (
+    Arriving,
     Passed,
     Restored,
     RestoreOptions,
@@ -128,8 +129,11 @@ class Restorer:
                 fetches=self._options.fetches,
                 memory_bytes=self._options.memory_bytes,
             )
+            done_bytes, batch_bytes = 0, view.manifest.batch_bytes()
             with closing(found):
                 for arrival in found:
+                    self._watch(Arriving(done_bytes, max(batch_bytes, done_bytes)))
+                    done_bytes += arrival.descriptor.byte_count or 0
                     try:
                         self._arrive(arrival, stack)
                     except (DamageError, InputError, MissingError, VersionError):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from quiver.errors import InputError
 from quiver.ship.shipper.cargo import DAMAGED, OnDamage
 
-__all__ = ["Passed", "RestoreOptions", "RestoreTally", "RestoreTold", "Restored"]
+__all__ = ["Arriving", "Passed", "RestoreOptions", "RestoreTally", "RestoreTold", "Restored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,15 @@ class Passed:
     reason: str
 
 
-RestoreTold: TypeAlias = Restored | Passed
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """So many bytes of the batches that wait were looked at."""
+
+    done_bytes: int
+    batch_bytes: int
+
+
+RestoreTold: TypeAlias = Arriving | Restored | Passed
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from quiver.ship.queue import Queue
 from quiver.ship.shipper.cargo import Packer
 from quiver.ship.shipper.loading import Loaded, Loader
 from quiver.ship.shipper.options import ShipOptions
-from quiver.ship.shipper.telling import LeftOut, Shipment, Tally, Told, Trouble
+from quiver.ship.shipper.telling import Ahead, LeftOut, Shipment, Tally, Told, Trouble
 from quiver.units import SECOND
 
 __all__ = ["Shipper"]
@@ -144,6 +144,7 @@ class Shipper:
             ThreadPoolExecutor(self._options.uploads, "quiver-ship") as pool,
         ):
             way = _Way(consumer, pool, loader)
+            self._watch(Ahead(sum(each.info.file_bytes for each in consumer.pending({}))))
             try:
                 self._go(way, follow=follow)
             finally:

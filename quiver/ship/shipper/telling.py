@@ -10,7 +10,7 @@ from quiver.errors import QuiverError
 if TYPE_CHECKING:
     from quiver.ship.shipper.loading import Loaded
 
-__all__ = ["LeftOut", "Shipment", "Tally", "Told", "Trouble"]
+__all__ = ["Ahead", "LeftOut", "Shipment", "Tally", "Told", "Trouble"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,14 @@ class Trouble:
     error: QuiverError
 
 
-Told: TypeAlias = Shipment | LeftOut | Trouble
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How many bytes of files there are to ship when a run begins."""
+
+    file_bytes: int
+
+
+Told: TypeAlias = Ahead | Shipment | LeftOut | Trouble
 
 
 @dataclass(slots=True)

@@ -271,7 +271,7 @@ def test_a_shipper_that_was_stopped_finishes_what_is_under_way(rig) -> None:
     with rig.open() as store:
         rig.fill(store, *[1] * 6)
         shipper: Shipper = rig.shipper(batch_bytes=1, uploads=2)
-        shipper._watch = lambda told: shipper.stop()
+        shipper._watch = lambda told: isinstance(told, Shipment) and shipper.stop()
         tally = shipper.run()
         count = tally.bundle_count
         assert 1 <= count < 6

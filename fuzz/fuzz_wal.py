@@ -21,14 +21,11 @@ from quiver.wal.format import (
     ENTRY_OVERHEAD,
     HEADER_BYTES,
     REUSED,
-    SIDECAR,
     Place,
     decode_bundle,
     decode_header,
-    decode_sidecar,
     encode_bundle,
     encode_header,
-    encode_sidecar,
     frame_at,
     frame_with_damaged_length,
 )
@@ -43,6 +40,7 @@ from quiver.wal.reuse import (
     generation_in,
     mask_of,
 )
+from quiver.wal.sidecar import SIDECAR, decode_sidecar, encode_sidecar
 
 REPAIR, ROTATED, WITH_SIDECAR, COVERED, HEADER, AGAIN = 1, 2, 4, 8, 16, 32
 INPUT = struct.Struct("<BH")

@@ -7,7 +7,8 @@ as a table what comes to the same (``ipc_values``).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
@@ -131,51 +132,51 @@ class ArrowFile:
 
     def table(self) -> pa.Table:
         """Read all batches at once, as a table whose chunks they are; checked as by ``chunk``."""
-        sound = self._sound.get(None)
-        compressed = self._check_messages() if sound is None else sound
-        try:
+        with self._at_once() as (compressed, is_new):
             if self._columns is None:
                 table = self._reader.read_all()
             elif compressed:
                 table = self._decoding_reader().read_all()
             else:
                 table = self._reader.read_all().select(self._columns)
-            if sound is None:
-                for column in table.columns if self._check else ():  # To list chunks takes time.
-                    self._check_buffers(column.chunks)
-                if self._validate:
-                    validate_table(table)
-                    self._words_known = True
-        except MemoryError as error:
-            raise out_of_memory() from error
-        except ARROW_FAULTS as error:
-            raise DamagedEntry(f"the chunks cannot be read: {error}") from error
-        self._sound[None] = compressed
+            if is_new:
+                self._check_all(table, (column.chunks for column in table.columns))
         return table
 
     def batches(self) -> list[pa.RecordBatch]:
         """Read all batches at once, as they are; checked as by ``table``, and sooner than it."""
-        sound = self._sound.get(None)
-        compressed = self._check_messages() if sound is None else sound
         reader = self._reader
-        try:
+        with self._at_once() as (compressed, is_new):
             if self._columns is not None and compressed:
                 reader = self._decoding_reader()
             batches = [reader.get_batch(index) for index in range(self.chunk_count)]
             if self._columns is not None and not compressed:
                 batches = [batch.select(self._columns) for batch in batches]
-            if sound is None and batches:
-                for batch in batches if self._check else ():
-                    self._check_buffers(batch.columns)
-                if self._validate:
-                    validate_table(pa.Table.from_batches(batches))
-                    self._words_known = True
+            if is_new and batches:
+                table = pa.Table.from_batches(batches)
+                self._check_all(table, (batch.columns for batch in batches))
+        return batches
+
+    @contextmanager
+    def _at_once(self) -> Iterator[tuple[bool, bool]]:
+        """Say whether chunks are compressed, and whether they are new; behind it they are sound."""
+        sound = self._sound.get(None)
+        compressed = self._check_messages() if sound is None else sound
+        try:
+            yield compressed, sound is None
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:
             raise DamagedEntry(f"the chunks cannot be read: {error}") from error
         self._sound[None] = compressed
-        return batches
+
+    def _check_all(self, table: pa.Table, arrays: Iterable[Sequence[Any]]) -> None:
+        """Check what was read as a whole; its arrays take time to list, and may not be needed."""
+        for some in arrays if self._check else ():
+            self._check_buffers(some)
+        if self._validate:
+            validate_table(table)
+            self._words_known = True
 
     def _check_messages(self) -> bool:
         """Check the metadata of all chunks; says whether one of them is compressed."""
@@ -218,7 +219,7 @@ class ArrowFile:
             self._check(offset, offset + metadata_bytes + body_bytes)
         return decoded > 0
 
-    def _check_buffers(self, arrays: list[Any]) -> None:
+    def _check_buffers(self, arrays: Sequence[Any]) -> None:
         """Check the bytes that arrays view; what was decoded is not among them."""
         if self._check is None:
             return

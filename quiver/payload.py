@@ -6,12 +6,15 @@ This module knows no Arrow but the name of its buffers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from pyarrow import Buffer
 
-__all__ = ["EncodedBundle", "Octets", "Payload", "StoredBundle"]
+__all__ = ["SEQ_MAX", "EncodedBundle", "Octets", "Payload", "StoredBundle"]
+
+SEQ_MAX: Final = (1 << 63) - 1
+"""The greatest number of a bundle or a record; what has a greater one on disk is damaged."""
 
 Octets: TypeAlias = "bytes | memoryview | Buffer"
 """Bytes that can be measured, joined, written and viewed; nothing else is common to the three."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from quiver.acks.format import name_fault
+from quiver.acks.format import floor_fault, name_fault
 from quiver.acks.records import Floor
 from quiver.acks.states import (
     Cursor,
@@ -200,6 +200,9 @@ def _subscriber_parts(subscribers: Iterable[SubscriberState]) -> Iterator[bytes]
 
 def _fault(checkpoint: Checkpoint) -> str | None:
     """Say what a reader could not make sense of: the writer refuses it as the reader does."""
+    fault = floor_fault(checkpoint.floor.next_segment_seq, checkpoint.floor.next_wal_seq)
+    if fault is not None:
+        return fault
     if not is_ascending(state.subscriber_id for state in checkpoint.subscribers):
         return "subscriber ids do not ascend"
     names = {state.name for state in checkpoint.subscribers}

@@ -37,6 +37,7 @@ from quiver.acks.records import (
     Unregister,
 )
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
+from quiver.payload import SEQ_MAX
 
 __all__ = [
     "ACK_LAYOUT",
@@ -57,6 +58,7 @@ __all__ = [
     "decode_record",
     "encode_header",
     "encode_record",
+    "floor_fault",
     "name_fault",
 ]
 
@@ -208,6 +210,13 @@ def name_fault(name: str) -> str | None:
     return None
 
 
+def floor_fault(next_segment_seq: int, next_wal_seq: int) -> str | None:
+    """Say why nobody can go on from these numbers; None if everybody can."""
+    if max(next_segment_seq, next_wal_seq) > SEQ_MAX + 1:
+        return f"the floor is above {SEQ_MAX + 1}: segment {next_segment_seq}, {next_wal_seq}"
+    return None
+
+
 def _run_fault(first: int, count: int) -> str | None:
     if count < 1 or first + count > _BUNDLES_MAX:
         return f"bundles {first} to {first + count} are no run"
@@ -260,6 +269,14 @@ def _name_bodies(name: str, start: tuple[int, int]) -> list[bytes]:
     return [first, *(data[offset : offset + BODY_SIZE] for offset in more)]
 
 
+def _floor_bodies(floor: Floor) -> _Bodies:
+    numbers = floor.next_segment_seq, floor.next_wal_seq
+    fault = floor_fault(*numbers)
+    if fault is not None:
+        raise InputError(fault)
+    return KIND_FLOOR, 0, [FLOOR_LAYOUT.pack(*numbers)]
+
+
 _BODIES: Final[dict[type, Callable[..., _Bodies]]] = {
     Dropped: _outcome_bodies,
     DeadLetter: _outcome_bodies,
@@ -269,11 +286,7 @@ _BODIES: Final[dict[type, Callable[..., _Bodies]]] = {
     Unregister: lambda _: (KIND_UNREGISTER, 0, [_NO_BODY]),
     Pause: lambda _: (KIND_PAUSE, 0, [_NO_BODY]),
     Lease: lambda lease: (KIND_LEASE, 0, [OUTCOME_LAYOUT.pack(0, 0, 0, 0, lease.lease, 0)]),
-    Floor: lambda floor: (
-        KIND_FLOOR,
-        0,
-        [FLOOR_LAYOUT.pack(floor.next_segment_seq, floor.next_wal_seq)],
-    ),
+    Floor: _floor_bodies,
 }
 
 
@@ -330,6 +343,9 @@ def _decode_lease(frames: Sequence[Frame]) -> Record:
 
 def _decode_floor(frames: Sequence[Frame]) -> Record:
     next_segment_seq, next_wal_seq = FLOOR_LAYOUT.unpack(frames[0].body)
+    fault = floor_fault(next_segment_seq, next_wal_seq)
+    if fault is not None:
+        raise DamagedEntry(fault)
     return Floor(next_segment_seq, next_wal_seq, frames[0].at_ns)
 
 

@@ -33,6 +33,7 @@ from quiver.acks.format import (
     KIND_ACK,
     KIND_DEAD_LETTER,
     KIND_DROPPED,
+    KIND_FLOOR,
     KIND_NACK,
     KIND_REGISTER,
     KIND_RENAME,
@@ -68,7 +69,7 @@ FRAME: Final = np.dtype(
     ]
 )
 """A frame with the body of an outcome."""
-_NAMED: Final = (0, KIND_REGISTER, KIND_RENAME)
+_NAMED: Final = (0, KIND_REGISTER, KIND_RENAME, KIND_FLOOR)
 _BY_ITSELF: Final = np.array([kind not in _NAMED for kind in range(256)])
 """Which kinds may be sound in one frame whatever their body says, but for a run."""
 _HAS_RUN: Final = np.isin(range(256), (KIND_ACK, KIND_NACK, KIND_DROPPED, KIND_DEAD_LETTER))

@@ -49,14 +49,12 @@ from quiver.wal.format import (
     HEADER_BYTES,
     LENGTH,
     NOTE_LENGTH,
-    SIDECAR,
-    SIDECAR_MAGIC,
     decode_bundle,
     decode_checkpoint,
-    decode_sidecar,
 )
 from quiver.wal.format import MAGIC as WAL_MAGIC
 from quiver.wal.reader import BadRegion, Entry, walk
+from quiver.wal.sidecar import SIDECAR, SIDECAR_MAGIC, decode_sidecar
 
 __all__ = ["KINDS", "Item", "dissect", "recognize"]
 

@@ -33,10 +33,11 @@ from quiver.engine.pace import Pace
 from quiver.engine.progress import CoreProgress
 from quiver.engine.readers import Readers
 from quiver.engine.reserve import Reserve
-from quiver.errors import ClosedError, DamageError, PoisonedError, QuiverError
+from quiver.errors import CapacityError, ClosedError, DamageError, PoisonedError, QuiverError
 from quiver.events import Events
 from quiver.manifest import StoreManifest
 from quiver.metrics import Metrics
+from quiver.payload import SEQ_MAX
 from quiver.progress import Table
 from quiver.retention import Ages
 from quiver.segment import Catalog, OpenSegment, SegmentInfo
@@ -269,6 +270,19 @@ class Core:
         """Raise ClosedError if the store was closed while the lock was not held."""
         if self.closing:
             raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
+
+    def check_numbers(self, count: int = 1) -> None:
+        """Raise CapacityError if so many bundles more have no number that a reader would believe.
+
+        Nobody appends so many; a number that was written by nobody's append can lead there.
+        """
+        if self.next_wal_seq + count - 1 > SEQ_MAX:
+            error = CapacityError(
+                f"the numbers of {self.folder} are used up: the next bundle is {self.next_wal_seq}",
+                hint="drain the store, and append to a new one",
+            )
+            error.retryable = False
+            raise error
 
     @contextmanager
     def unlocked(self) -> Iterator[None]:

@@ -101,6 +101,7 @@ def _take_now(
         may_wait = later and note is None and core.outgoing.takes(core.log, byte_count)
         if not may_wait:
             settle(core)
+        core.check_numbers()
         now_ns = max(core.clock.wall_ns(), 0)
         bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
         if may_wait:

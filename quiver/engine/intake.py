@@ -58,6 +58,7 @@ def take_in(core: Core, staged: Sequence[str], *, sink: str = "", batch_id: int 
     core.check()
     finalize(core)  # What is in the log has lower numbers, and a segment must hold them first.
     found = [read_info(core.disk, path) for path in staged]
+    core.check_numbers(sum(info.bundle_count for info in found))
     incoming = _incoming_bytes(core, sum(info.file_bytes for info in found))
     make_room(core, incoming, fold=try_fold, finalize=finalize, drop_open=drop_open)
     taking = _Taking(core, core.next_segment_seq, core.next_wal_seq, max(core.clock.wall_ns(), 0))

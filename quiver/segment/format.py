@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 import crc32c
 
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
+from quiver.payload import SEQ_MAX
 
 __all__ = [
     "ALIGNMENT",
@@ -268,6 +269,13 @@ def _decode_extension(data: bytes | memoryview) -> Extension | None:
             more += layout.unpack_from(rest, at)
             at += layout.size
     extension = Extension(*(*EXTENSION.unpack_from(rest)[1:], *more))
+    if extension.wal_seq_last > SEQ_MAX:
+        raise DamagedEntry(
+            "a footer names a bundle beyond all numbers",
+            offset=FOOTER_V1_BYTES,
+            expected=f"at most {SEQ_MAX}",
+            found=extension.wal_seq_last,
+        )
     for what, low, high in (
         ("log sequences", extension.wal_seq_first, extension.wal_seq_last),
         ("ingestion times", extension.ingestion_ns_min, extension.ingestion_ns_max),

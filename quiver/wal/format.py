@@ -1,4 +1,4 @@
-"""Bytes of the write-ahead log: file header, entry, truncate sidecar. ``FORMAT.md`` is the spec.
+"""Bytes of the write-ahead log: file header and entry. ``FORMAT.md`` is the spec.
 
 ::
 
@@ -8,7 +8,6 @@
     head     type u8 | ingestion_ns i64 | wal_seq u64 | slot bitmap u64
     note     note_len u32 | note, behind the head of a bundle of type 2 and of no other
     block    payload_type_id u16 | fingerprint[32] | row_count u32 | payload_len u32 | payload
-    sidecar  magic[8] | version u16 | reserved u16 | offset u64 | generation u64 | crc32c u32
 
 Everything is little-endian. ``entry_len`` counts head and blocks, and the checksum covers the same
 bytes: the length itself is outside it. A frame is therefore believed only if its length is at
@@ -24,7 +23,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from quiver.errors import DamagedEntry, DamageError, TornEntry, VersionError
-from quiver.payload import EncodedBundle, Octets, Payload
+from quiver.payload import SEQ_MAX, EncodedBundle, Octets, Payload
 
 __all__ = [
     "BLOCK",
@@ -43,19 +42,16 @@ __all__ = [
     "NOTED",
     "NOTE_LENGTH",
     "REUSED",
-    "SIDECAR",
     "VERSION",
     "Frame",
     "Place",
     "decode_bundle",
     "decode_checkpoint",
     "decode_header",
-    "decode_sidecar",
     "decode_stored",
     "encode_bundle",
     "encode_checkpoint",
     "encode_header",
-    "encode_sidecar",
     "entry_bytes",
     "entry_parts",
     "frame_at",
@@ -68,10 +64,8 @@ HEAD: Final = struct.Struct("<BqQQ")
 BLOCK: Final = struct.Struct("<H32sII")
 CRC: Final = struct.Struct("<I")
 NOTE_LENGTH: Final = struct.Struct("<I")
-SIDECAR: Final = struct.Struct("<8sHHQQI")
 
 MAGIC: Final = b"QUIVER\0WAL"
-SIDECAR_MAGIC: Final = b"QUIVER\0T"
 VERSION: Final = 1
 REUSED: Final = 0x4552
 """The kind of a file that was used before, "RE"; others have 0. No damaged byte makes it either."""
@@ -87,6 +81,7 @@ BUNDLE: Final = 0
 CHECKPOINT: Final = 1
 NOTED: Final = 2
 """Entry types. Whatever else stands there is skipped by its length."""
+_NUMBERED: Final = (BUNDLE, CHECKPOINT, NOTED)
 CHECKPOINT_BODY: Final = struct.Struct("<QQ")
 _NO_MASK: Final = (0,)
 
@@ -281,6 +276,13 @@ def _checked(buffer: memoryview, offset: int, length: int, *, masks: tuple[int, 
 
 def _parsed(body: memoryview, offset: int, checksum: int) -> Frame:
     entry_type, ingestion_ns, wal_seq, bitmap = HEAD.unpack_from(body)
+    if wal_seq > SEQ_MAX and entry_type in _NUMBERED:
+        raise DamagedEntry(
+            "the number of an entry is impossible",
+            offset=offset,
+            expected=f"at most {SEQ_MAX}",
+            found=wal_seq,
+        )
     end = offset + len(body) + ENTRY_OVERHEAD
     note: memoryview | None = None
     blocks: tuple[int, ...] = ()
@@ -361,40 +363,3 @@ def decode_stored(body: bytes, checksum: int) -> EncodedBundle:
             found=f"{found:#010x}",
         )
     return decode_bundle(_parsed(memoryview(body), 0, checksum))
-
-
-def encode_sidecar(place: Place) -> bytes:
-    """Write the first place of the log that is still needed."""
-    head = SIDECAR.pack(SIDECAR_MAGIC, VERSION, 0, place.offset, place.generation, 0)[: -CRC.size]
-    return head + CRC.pack(crc32c(head))
-
-
-def decode_sidecar(data: bytes) -> Place:
-    """Read the sidecar; raises TornEntry, DamagedEntry or, for a newer version, VersionError."""
-    if len(data) < SIDECAR.size:
-        raise TornEntry("the sidecar is too short", expected=SIDECAR.size, found=len(data))
-    magic, version, reserved, offset, generation, expected = SIDECAR.unpack_from(data)
-    found = crc32c(data[: SIDECAR.size - CRC.size])
-    if magic != SIDECAR_MAGIC:
-        raise DamagedEntry("the sidecar has no magic", expected=SIDECAR_MAGIC, found=magic)
-    if found != expected:
-        raise DamagedEntry(
-            "the checksum of the sidecar is wrong",
-            expected=f"{expected:#010x}",
-            found=f"{found:#010x}",
-        )
-    if version != VERSION:
-        raise VersionError(
-            f"the sidecar has format version {version}, this Quiver reads {VERSION}",
-            hint="install a newer Quiver",
-        )
-    if reserved != 0 or len(data) != SIDECAR.size:
-        wrong = "the sidecar has a wrong size or reserved field"
-        raise DamagedEntry(wrong, expected=SIDECAR.size, found=len(data))
-    if not 1 <= generation <= GENERATION_MAX:
-        raise DamagedEntry(
-            "the sidecar names an impossible generation",
-            expected=f"1 to {GENERATION_MAX}",
-            found=generation,
-        )
-    return Place(generation, offset)

@@ -163,9 +163,8 @@ class Log:
 
     def _make_room(self) -> None:
         """Begin a new file; the old one stays only if something in it is still needed."""
-        if (
-            is_needed := self._truncated != self.end
-        ) and self.file_count + 1 > self._config.max_chunks:
+        is_needed = self._truncated != self.end
+        if is_needed and self.file_count + 1 > self._config.max_chunks:
             raise CapacityError(
                 f"the write-ahead log has {self.file_count} files",
                 hint="wal.max_chunks is reached: finalize, or raise it",

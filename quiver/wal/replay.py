@@ -14,7 +14,7 @@ from quiver.config import WalConfig
 from quiver.disk import TEMPORARY, Disk, File, copy_range
 from quiver.errors import CapacityError, DamagedEntry, DamageError
 from quiver.events import Events
-from quiver.payload import EncodedBundle, StoredBundle
+from quiver.payload import SEQ_MAX, EncodedBundle, StoredBundle
 from quiver.stored_run import StoredRun
 from quiver.wal.begin import create_active
 from quiver.wal.content import Content
@@ -319,7 +319,7 @@ class Replay:
         """Set a region aside in which entries were; their sequences are never given out again."""
         self._set_aside(file, generation, region)
         most = max(1, (region.end - region.offset) // BUNDLE_BYTES_MIN)
-        self._lost_seq = max(self.last_seq, self._lost_seq) + most
+        self._lost_seq = min(max(self.last_seq, self._lost_seq) + most, SEQ_MAX)
         self._next_seq = None
 
     def _set_aside(self, file: File, generation: int, region: BadRegion) -> None:

@@ -21,6 +21,7 @@ from typing import Final
 from crc32c import crc32c
 
 from quiver.disk import Bytes
+from quiver.payload import SEQ_MAX
 from quiver.wal.format import (
     CHECKPOINT,
     GENERATION_MAX,
@@ -134,7 +135,7 @@ def mark_in(data: bytes | memoryview, mask: int) -> int | None:
     if len(data) < MARK_BYTES:
         return None
     length, wal_seq, stored, _ = MARK.unpack_from(data)
-    good = length == 0 and crc32c(data[:_CHECKED]) ^ mask == stored
+    good = length == 0 and wal_seq <= SEQ_MAX and crc32c(data[:_CHECKED]) ^ mask == stored
     return int(wal_seq) if good else None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
+from quiver.payload import SEQ_MAX
 from quiver.stored_run import Blocks, StoredRun
 from quiver.wal.format import BLOCK, BUNDLE, ENTRY_BYTES_MIN, ENTRY_OVERHEAD, HEAD, LENGTH
 
@@ -80,7 +81,8 @@ def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[li
     if at > last:
         return found, at
     wanted = max(look(view, at)[2], last_seq + 1)
-    while at <= last and len(found) < _MANY:
+    most = min(_MANY, SEQ_MAX + 1 - wanted)
+    while at <= last and len(found) < most:
         length, kind, wal_seq = look(view, at)
         end = at + length + ENTRY_OVERHEAD
         if kind != BUNDLE or wal_seq != wanted or end > size:

@@ -12,7 +12,8 @@ from crc32c import crc32c
 
 from quiver.disk import Disk, copy_range, replace
 from quiver.errors import DamageError, MissingError
-from quiver.wal.format import SIDECAR, Place, decode_sidecar, encode_sidecar
+from quiver.wal.format import Place
+from quiver.wal.sidecar import SIDECAR, decode_sidecar, encode_sidecar
 
 __all__ = ["SIDECAR_NAME", "read_sidecar", "set_sidecar_aside", "write_sidecar"]
 

@@ -74,7 +74,7 @@ def test_every_field_holds_its_greatest_and_its_least_value():
     segments = SegmentState(0, U32, ((0, U32),)), SegmentState(U64, U32, ((U32 - 1, 1),))
     nacks = NackState(0, 0, 0, -(2**63), 0), NackState(U64, U32, U32, I64, U16)
     states = SubscriberState(U16, "n" * 128, U64, segments, nacks, U64, True, I64, U64)
-    for checkpoint in (Checkpoint(U64, Floor(U64, U64), (states,)), Checkpoint()):
+    for checkpoint in (Checkpoint(U64, Floor(2**63, 2**63), (states,)), Checkpoint()):
         assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
 
 

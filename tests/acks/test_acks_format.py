@@ -45,6 +45,7 @@ from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
 U16 = st.integers(0, 0xFFFF)
 U32 = st.integers(0, 0xFFFF_FFFF)
 U64 = st.integers(0, 0xFFFF_FFFF_FFFF_FFFF)
+NEXT = st.integers(0, 1 << 63)
 I64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.from_regex(r"[A-Za-z0-9]([._-]?[A-Za-z0-9]){0,63}", fullmatch=True)
 RUNS = st.tuples(U32, st.integers(1, 1 << 31)).filter(lambda run: sum(run) <= 1 << 32)
@@ -263,7 +264,7 @@ def checkpoints(draw):
             state, paused=seen[0], last_seen_ns=seen[1], dead_letter_count=seen[2]
         )
         states.append(state)
-    return Checkpoint(draw(U64), Floor(draw(U64), draw(U64)), tuple(states))
+    return Checkpoint(draw(U64), Floor(draw(NEXT), draw(NEXT)), tuple(states))
 
 
 @given(checkpoints())

@@ -150,7 +150,7 @@ def test_fields_of_a_header_that_are_zero_today_may_have_a_meaning_later():
         Lease(U16, U64, I64),
         Lease(0, 0, -(2**63)),
         Rename(U16, "n" * 128, I64),
-        Floor(U64, U64, I64),
+        Floor(2**63, 2**63, I64),
     ],
 )
 def test_every_field_holds_its_greatest_and_its_least_value(record):

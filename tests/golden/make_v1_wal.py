@@ -15,7 +15,8 @@ from quiver.bundle import fingerprint
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
 from quiver.slots import SlotTable
-from quiver.wal.format import Place, encode_bundle, encode_header, encode_sidecar
+from quiver.wal.format import Place, encode_bundle, encode_header
+from quiver.wal.sidecar import encode_sidecar
 
 FOLDER = Path(__file__).parent / "v1"
 SLOTS = SlotTable.of(["events", "notes"])

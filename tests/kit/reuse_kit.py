@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wal_kit import DIGEST, LIMIT, SIZE, bundle
+from wal_kit import SIZE, bundle, replay_of
 
 from quiver.config import WalConfig
 from quiver.testing.memory_disk import MemoryDisk
@@ -16,14 +16,7 @@ ROTATE = HEADER_BYTES + 4 * SIZE
 def opened(
     disk: MemoryDisk, covered: int | None = None, **config: object
 ) -> tuple[Log, list[int], Replay]:
-    replay = Replay(
-        disk,
-        "wal",
-        digest=DIGEST,
-        entry_bytes_max=LIMIT,
-        covered_seq=covered,
-        quarantine="quarantine",
-    )
+    replay = replay_of(disk, covered)
     found = [item.wal_seq for item, _ in replay]
     how = {"reclaim": "recycle", "reclaim_size": 1, "rotate_size": ROTATE, **config}
     return replay.finish(WalConfig(**how)), found, replay  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quiver.config import WalConfig
-from quiver.disk import LocalDisk
+from quiver.disk import Disk, LocalDisk
 from quiver.payload import EncodedBundle, Payload
 from quiver.wal import Log, Place, Replay, entry_bytes
 from quiver.wal.format import HEADER_BYTES, encode_checkpoint
@@ -25,6 +25,19 @@ def bundle(seq: int, size: int = 100) -> EncodedBundle:
     return EncodedBundle(seq, 1000 + seq, (Payload(0, 0, bytes(32), 1, data),))
 
 
+def replay_of(disk: Disk, covered: int | None = None, *, hint: Place | None = None) -> Replay:
+    """Begin to read the log in a folder of a disk."""
+    return Replay(
+        disk,
+        "wal",
+        digest=DIGEST,
+        entry_bytes_max=LIMIT,
+        covered_seq=covered,
+        hint=hint,
+        quarantine="quarantine",
+    )
+
+
 class Folder:
     """A WAL folder that can be opened again and again, as after crashes."""
 
@@ -36,15 +49,7 @@ class Folder:
     def open(
         self, covered: int | None = None, *, hint: Place | None = None, **config: int
     ) -> tuple[Log, list[int]]:
-        self.replay = Replay(
-            self.disk,
-            "wal",
-            digest=DIGEST,
-            entry_bytes_max=LIMIT,
-            covered_seq=covered,
-            hint=hint,
-            quarantine="quarantine",
-        )
+        self.replay = replay_of(self.disk, covered, hint=hint)
         found = []
         for item, _ in self.replay:
             assert bytes(item.payloads[0].data) == bundle(item.wal_seq).payloads[0].data

@@ -57,6 +57,7 @@ READY = (
 
 TARGETS = {
     "quiver.wal.format": ["wal/test_wal_format*.py"],
+    "quiver.wal.sidecar": ["wal/test_wal_format*.py"],
     "quiver.acks.format": ["acks/test_acks_format*.py"],
     "quiver.acks.states": ["acks/test_acks_format.py", "acks/test_acks_checkpoint*.py"],
     "quiver.acks.checkpoint": ["acks/test_acks_format.py", "acks/test_acks_checkpoint*.py"],

@@ -66,9 +66,9 @@ def test_a_trailer_gives_the_checksum_of_the_file(crc32):
 @pytest.mark.parametrize(
     "extension",
     [
-        f.Extension(U64, U64, U64, U64, U64, I64, I64, U32, U32),
+        f.Extension(U64, I64, I64, U64, U64, I64, I64, U32, U32),
         f.Extension(0, 0, 0, 0, 0, -(2**63), -(2**63), 0, 0),
-        f.Extension(1, 2**63, U64, 2**63, 2**63, -1, 1, 2**31, 2**31),
+        f.Extension(1, 2**62, I64, 2**63, 2**63, -1, 1, 2**31, 2**31),
     ],
 )
 def test_every_field_of_the_extension_holds_its_greatest_and_its_least_value(extension):

@@ -22,8 +22,9 @@ from quiver.testing import MemoryDisk
 from quiver.testing.acts import Act, Rename, Sync, SyncDir, Truncate, Unlink, Write
 from quiver.testing.recorder import FaultKind, Killed
 from quiver.wal import Log, Place, Replay
-from quiver.wal.format import ENTRY_OVERHEAD, HEAD, HEADER_BYTES, encode_bundle, encode_sidecar
+from quiver.wal.format import ENTRY_OVERHEAD, HEAD, HEADER_BYTES, encode_bundle
 from quiver.wal.reader import BadRegion, Entry, Tail, walk
+from quiver.wal.sidecar import encode_sidecar
 from quiver.wal.writer import Writer
 
 FRAME_MIN = ENTRY_OVERHEAD + HEAD.size

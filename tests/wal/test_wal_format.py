@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.errors import DamagedEntry, DamageError, TornEntry, VersionError
-from quiver.payload import EncodedBundle, Payload
+from quiver.payload import SEQ_MAX, EncodedBundle, Payload
 from quiver.wal import format as wal
+from quiver.wal import sidecar
 
 LIMIT = 1 << 20
 DIGEST = bytes(range(16))
@@ -30,7 +31,13 @@ def entry(bundle: EncodedBundle = BUNDLE) -> bytes:
 
 
 def test_struct_sizes_are_those_of_the_format() -> None:
-    sizes = (wal.HEADER.size, wal.HEAD.size, wal.BLOCK.size, wal.SIDECAR.size, wal.ENTRY_OVERHEAD)
+    sizes = (
+        wal.HEADER.size,
+        wal.HEAD.size,
+        wal.BLOCK.size,
+        sidecar.SIDECAR.size,
+        wal.ENTRY_OVERHEAD,
+    )
     assert sizes == (30, 25, 42, 32, 8)
     assert len(entry(EncodedBundle(0, 0, ()))) == wal.ENTRY_BYTES_MIN == 33
     assert len(entry(EncodedBundle(0, 0, (payload(0, b""),)))) == wal.BUNDLE_BYTES_MIN == 75
@@ -157,7 +164,7 @@ def test_an_entry_whose_length_alone_is_wrong_is_still_found() -> None:
 
 @given(
     st.lists(st.integers(0, 63), unique=True, max_size=6),
-    st.integers(0, 2**64 - 1),
+    st.integers(0, SEQ_MAX),
     st.integers(0, 2**63 - 1),
     st.data(),
 )
@@ -220,23 +227,23 @@ def test_a_header_with_one_wrong_byte_is_damage_and_not_another_layout() -> None
     ],
 )
 def test_a_damaged_sidecar_is_refused(offset: int, value: bytes, kind: type[DamageError]) -> None:
-    data = bytearray(wal.encode_sidecar(wal.Place(3, 12345)))
+    data = bytearray(sidecar.encode_sidecar(wal.Place(3, 12345)))
     data[offset] ^= value[0]
     with pytest.raises(kind):
-        wal.decode_sidecar(bytes(data))
+        sidecar.decode_sidecar(bytes(data))
 
 
 def test_a_sidecar_round_trips_and_a_newer_one_is_refused() -> None:
-    data = wal.encode_sidecar(wal.Place(3, 12345))
+    data = sidecar.encode_sidecar(wal.Place(3, 12345))
     assert len(data) == 32
-    assert wal.decode_sidecar(data) == wal.Place(3, 12345)
+    assert sidecar.decode_sidecar(data) == wal.Place(3, 12345)
     for cut in range(32):
         with pytest.raises(TornEntry):
-            wal.decode_sidecar(data[:cut])
+            sidecar.decode_sidecar(data[:cut])
     with pytest.raises(DamagedEntry):
-        wal.decode_sidecar(data + b"\0")
+        sidecar.decode_sidecar(data + b"\0")
     newer = bytearray(data)
     newer[8] = 2
     newer[28:] = struct.pack("<I", crc32c(bytes(newer[:28])))
     with pytest.raises(VersionError):
-        wal.decode_sidecar(bytes(newer))
+        sidecar.decode_sidecar(bytes(newer))

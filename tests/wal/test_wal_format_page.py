@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from quiver.wal import format as wal
-from quiver.wal import reuse
+from quiver.wal import reuse, sidecar
 
 PAGE = Path(wal.__file__).with_name("FORMAT.md").read_text()
 CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q"}
@@ -24,5 +24,6 @@ def test_the_tables_of_the_page_are_the_structs_of_the_code() -> None:
             assert int(offset) == end, f"{name} has a gap at {end}"
             end += int(size)
             layout += CODES.get(kind, f"{size}s")
-        assert layout == getattr(reuse if name == "MARK" else wal, name).format
+        module = {"MARK": reuse, "SIDECAR": sidecar}.get(name, wal)
+        assert layout == getattr(module, name).format
         assert struct.calcsize(layout) == end

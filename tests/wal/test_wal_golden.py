@@ -8,7 +8,7 @@ from pathlib import Path
 from quiver.disk import LocalDisk
 from quiver.ipc import decode_stream
 from quiver.slots import SlotTable
-from quiver.wal import Place, Replay
+from quiver.wal import Place, Replay, sidecar
 from quiver.wal import format as wal
 
 GOLDEN = Path(__file__).parents[1] / "golden/v1/wal"
@@ -37,7 +37,7 @@ def test_the_golden_log_reads_as_it_was_written(tmp_path: Path) -> None:
 
 def test_the_golden_sidecar_reads_as_it_was_written() -> None:
     data = (GOLDEN / "truncate.offset").read_bytes()
-    assert wal.decode_sidecar(data) == Place(7, 0x189)
+    assert sidecar.decode_sidecar(data) == Place(7, 0x189)
 
 
 def test_the_hex_dump_of_the_page_is_the_golden_file() -> None:

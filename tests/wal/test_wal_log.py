@@ -14,7 +14,8 @@ from quiver.disk import LocalDisk
 from quiver.disk.local_file import LocalFile
 from quiver.errors import CapacityError, StorageError
 from quiver.wal import Log, Place
-from quiver.wal.format import HEADER_BYTES, encode_sidecar
+from quiver.wal.format import HEADER_BYTES
+from quiver.wal.sidecar import encode_sidecar
 from quiver.wal.writer import Writer
 
 

@@ -6,7 +6,17 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from wal_kit import CHECKPOINT_BYTES, DIGEST, LIMIT, SIZE, Folder, append, bundle, start_of
+from wal_kit import (
+    CHECKPOINT_BYTES,
+    DIGEST,
+    LIMIT,
+    SIZE,
+    Folder,
+    append,
+    bundle,
+    replay_of,
+    start_of,
+)
 
 from quiver.config import WalConfig
 from quiver.disk import replace
@@ -16,16 +26,15 @@ from quiver.payload import EncodedBundle, Payload
 from quiver.testing import MemoryDisk
 from quiver.testing.acts import Rename
 from quiver.testing.recorder import Killed
-from quiver.wal import Log, Place, Replay
+from quiver.wal import Log, Place
 from quiver.wal.format import (
     HEADER_BYTES,
     LENGTH,
-    decode_sidecar,
     encode_bundle,
     encode_header,
-    encode_sidecar,
 )
 from quiver.wal.reader import Entry, Tail, walk
+from quiver.wal.sidecar import decode_sidecar, encode_sidecar
 
 SIDECAR = "wal/truncate.offset"
 TWO_IN_A_FILE = HEADER_BYTES + 2 * SIZE
@@ -37,17 +46,6 @@ def sound(place: Folder, covered: int | None = None, **config: int) -> tuple[Log
     assert place.replay is not None
     assert (place.replay.damage, place.replay.torn) == ([], None)
     return log, found
-
-
-def replay_of(disk: MemoryDisk, covered: int | None) -> Replay:
-    return Replay(
-        disk,
-        "wal",
-        digest=DIGEST,
-        entry_bytes_max=LIMIT,
-        covered_seq=covered,
-        quarantine="quarantine",
-    )
 
 
 def alien(seq: int, *, entry_type: int = 9, body: bytes = b"", bitmap: int = 2**64 - 1) -> bytes:

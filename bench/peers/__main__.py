@@ -25,7 +25,7 @@ ROWS: Final = 1000
 SIZES: Final = (100, ROWS, 10_000)
 FAST: Final = ("quiver", "lmdb", "lmdb-writemap", "rocksdb", "sqlite-full", "redis-always")
 """Those are measured at all sizes, and in each round."""
-OFTEN: Final = (*FAST, "sqlite-default", *TWO_COPIES)
+OFTEN: Final = (*FAST, "sqlite-default")
 """Those are measured in each round; the others in every third one."""
 VARIANTS: Final = (
     "lmdb-writemap",
@@ -79,6 +79,8 @@ class Peers(Bench):
         for rows in SIZES if number == 0 else (ROWS,):
             for name in self.names:
                 often = name in OFTEN or number % 3 == 0
+                if name in RAW:  # The same in each round, more or less, and they take a while.
+                    often = number == 0 or (number == 1 and name in TWO_COPIES)
                 if name in FAST or (rows == ROWS and often):
                     found += [Side(name, mode, rows) for mode in modes(name)]
         return found[::-1] if number % 2 else found
@@ -107,7 +109,8 @@ class Peers(Bench):
 
     def measure(self, side: Side, number: int) -> None:
         """Let one side run; one that fails is told on the page, and Quiver must not."""
-        seconds = (SECONDS if side.peer in OFTEN else SLOW_SECONDS) * min(1.0, 3 * self.scale)
+        is_fast = side.peer in OFTEN or side.peer in RAW
+        seconds = (SECONDS if is_fast else SLOW_SECONDS) * min(1.0, 3 * self.scale)
         try:
             one = measure(side, self.folder, seconds=seconds, byte_count=BYTES * self.scale)
         except (AssertionError, RuntimeError, subprocess.TimeoutExpired) as error:

@@ -20,11 +20,13 @@ _HOW: Final = """
 
 `raw` and `raw-tuned` are no stores. They write frames that are ready to a log, and once more to
 files of 32 MiB, as durable as the peers are, and compute a CRC32C: nothing is encoded, indexed or
-given back. "Asks for" is what a goal makes of the peer's figure in each round. A goal is above the
-disk if it asks for more, in each round, than the faster of the two reached: no store that writes
-all bytes twice, as Quiver does, reaches it on this machine by any way that we know. It is missed
-all the same, and stays bold; what is not above the disk is Quiver's own to mend. `raw-log` writes
-one copy, as the other stores do.
+given back. "Asks for" is what a goal makes of the peer's figure in each of its rounds. A goal is
+above the disk if the least it asks for is more than both ever reached in this run: no store that
+writes all bytes twice, as Quiver does, reaches it on this machine by any way that we know. It is
+missed all the same, and stays bold. It is not above the disk if the better of the two reached the
+most it asks for in each round: then what is missing is Quiver's own to mend. Else the spread of the
+rounds is wider than the difference, and nothing is said. `raw-log` writes one copy, as the other
+stores do.
 """
 
 
@@ -38,11 +40,12 @@ class Goal(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """A goal, what it asks for, and what others reached, in each round that has all of them."""
+    """A goal, what it asks for, and what raw writing and Quiver reached, each in its rounds."""
 
     goal: Goal
     asks: Sequence[float]
     raw: Mapping[str, Sequence[float]]
+    """By name; all were measured in the same rounds."""
     one_copy: Sequence[float]
     """Empty where it was not measured."""
     ours: Sequence[float]
@@ -55,10 +58,12 @@ class Ceiling(NamedTuple):
 
     @property
     def is_above(self) -> bool | None:
-        """Say if the goal is above what raw writing gave in each round, in none, or neither."""
-        least = 1 if self.goal.figure == "rate" else -1
-        above = [least * a > least * b for a, b in zip(self.asks, self.best, strict=True)]
-        return above[0] if len(set(above)) == 1 else None
+        """Say if the goal is above all that raw writing gave, or not; None if rounds differ."""
+        sign = 1 if self.goal.figure == "rate" else -1  # Of a time less is more.
+        asks, best = [sign * each for each in self.asks], [sign * each for each in self.best]
+        if min(asks) > max(best):
+            return True
+        return False if max(asks) <= min(best) else None
 
     def row(self) -> dict[str, Any]:
         """Give it as it stands in the JSON."""
@@ -68,22 +73,18 @@ class Ceiling(NamedTuple):
 
 
 def ceilings(found: Found, goals: Sequence[Goal], rows: int) -> list[Ceiling]:
-    """Set each goal beside raw writing; those without a round that has both are left out."""
+    """Set each goal beside raw writing; those of which a side was not measured are left out."""
     every = []
     for goal in goals:
         sides = {
             name: found.get(Side(name, goal.mode, rows), {})
             for name in (goal.peer, "quiver", "raw-log", *TWO_COPIES)
         }
-        needed = (goal.peer, "quiver", *TWO_COPIES)
-        rounds = [r for r in sides[goal.peer] if all(r in sides[name] for name in needed)]
-        if rounds:
-            of = {
-                name: [side[r][goal.figure] for r in rounds if r in side]
-                for name, side in sides.items()
-            }
+        of = {name: [one[goal.figure] for one in side.values()] for name, side in sides.items()}
+        both = [r for r in sides[TWO_COPIES[0]] if all(r in sides[name] for name in TWO_COPIES)]
+        if of[goal.peer] and of["quiver"] and both:
             asks = [goal.times * theirs for theirs in of[goal.peer]]
-            raw = {name: of[name] for name in TWO_COPIES}
+            raw = {name: [sides[name][r][goal.figure] for r in both] for name in TWO_COPIES}
             every.append(Ceiling(goal, asks, raw, of["raw-log"], of["quiver"]))
     return every
 
@@ -101,21 +102,21 @@ def section(every: Sequence[Ceiling], words: Mapping[Mode, str]) -> list[str]:
     lines += [_line(one, words) for one in every]
     above = sum(one.is_above is True for one in every)
     torn = sum(one.is_above is None for one in every)
-    tail = f", and {torn} in some rounds" if torn else ""
+    tail = f", and of {torn} it is not certain" if torn else ""
     return [*lines, "", f"Of {len(every)} goals {above} are above what the disk gives{tail}."]
 
 
 def _line(one: Ceiling, words: Mapping[Mode, str]) -> str:
     goal = one.goal
     unit, bound = ("MB/s", "at least") if goal.figure == "rate" else ("ms, p99", "at most")
-    share = [a / b for a, b in zip(one.ours, one.best, strict=True)]
-    verdict = {True: "yes", False: "no", None: "in some rounds"}[one.is_above]
+    share = statistics.median(one.ours) / statistics.median(one.best)
+    verdict = {True: "yes", False: "no", None: "not certain"}[one.is_above]
     cells = [
         f"{words[goal.mode]}: {bound} {goal.times:g} x {goal.peer}, {unit}",
         *map(_spread, (one.asks, *one.raw.values())),
         _spread(one.one_copy) if one.one_copy else "",
         _spread(one.ours),
-        f"{statistics.median(share):.2f}",
+        f"{share:.2f}",
         verdict,
     ]
     return f"| {' | '.join(cells)} |"

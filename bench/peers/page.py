@@ -32,7 +32,8 @@ included, and all of a server. All keep memory that is free (`MALLOC_TRIM_THRESH
 without that LMDB takes 250 fresh pages from the kernel for each MB, and reaches two thirds of this.
 Written is by `/proc/<pid>/io`. "Opened" is until the first bundle, a server's start included.
 Reading is of pages that are in memory; what is mapped is not touched. Medians of the rounds; who
-has no goal of its own is measured in every third one, and 100 and 10,000 rows in the first alone.
+has no goal of its own is measured in every third one, raw writing in the first two, and 100 and
+10,000 rows in the first alone.
 """
 
 _COLUMNS: Final = (

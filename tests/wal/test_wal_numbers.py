@@ -10,23 +10,14 @@ from reuse_kit import bytes_of, gone_round, opened, with_bytes
 from wal_kit import DIGEST, LIMIT, SIZE, Folder, append, bundle, flip, replay_of, start_of
 
 from quiver.config import WalConfig
-from quiver.errors import DamagedEntry
 from quiver.payload import SEQ_MAX, EncodedBundle
 from quiver.stored_run import StoredRun
 from quiver.testing import MemoryDisk
 from quiver.wal.format import (
-    BUNDLE,
-    CHECKPOINT,
-    HEAD,
-    LENGTH,
-    NOTED,
     Place,
-    decode_stored,
     encode_bundle,
     encode_checkpoint,
     encode_header,
-    frame_at,
-    frame_with_damaged_length,
 )
 from quiver.wal.reader import Entry, sweep, walk
 from quiver.wal.reuse import encode_mark, mark_in, mask_of
@@ -54,40 +45,6 @@ def log_of(*entries: bytes) -> MemoryDisk:
     file.write(0, encode_header(DIGEST) + b"".join(entries))
     file.close()
     return disk
-
-
-def test_the_greatest_number_is_what_the_page_says() -> None:
-    assert SEQ_MAX == 2**63 - 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seq", TOO_GREAT)
-def test_an_entry_with_a_number_that_is_too_great_is_damaged(kind: str, seq: int) -> None:
-    data = entry(kind, seq)
-    with pytest.raises(DamagedEntry, match="number of an entry is impossible") as caught:
-        frame_at(memoryview(b"xx" + data), 2, LIMIT)
-    error = caught.value
-    assert (error.offset, error.expected, error.found) == (2, f"at most {SEQ_MAX}", seq)
-    with pytest.raises(DamagedEntry, match="impossible"):
-        decode_stored(data[4:-4], crc32c(data[4:-4]))
-    wrong_length = b"\xff" + data[1:]
-    assert frame_with_damaged_length(memoryview(wrong_length), 0, LIMIT) is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_with_the_greatest_number_is_not(kind: str) -> None:
-    data = entry(kind, SEQ_MAX)
-    assert frame_at(memoryview(data), 0, LIMIT).wal_seq == SEQ_MAX
-    wrong_length = memoryview(b"\xff" + data[1:])
-    found = frame_with_damaged_length(wrong_length, 0, LIMIT)
-    assert (found is None) == (kind == "checkpoint")
-
-
-def test_an_entry_that_only_a_later_quiver_knows_may_say_what_it_likes() -> None:
-    head = HEAD.pack(NOTED + 1, 5, 2**64 - 1, 0) + b"news"
-    data = LENGTH.pack(len(head)) + head + LENGTH.pack(crc32c(head))
-    assert frame_at(memoryview(data), 0, LIMIT).wal_seq == 2**64 - 1
-    assert {BUNDLE, CHECKPOINT, NOTED} == set(range(NOTED + 1))
 
 
 @pytest.mark.parametrize("kind", KINDS)

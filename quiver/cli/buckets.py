@@ -27,13 +27,9 @@ reach_option: Final = click.option(
 
 def open_queue(url: str, reach: Sequence[str], *, is_changed: bool) -> Queue:
     """Open the queue at a URL; of one that is changed, first see whether its store is fit."""
-    from quiver.ship.objects import open_bucket, probe
-    from quiver.ship.queue import Queue
+    from quiver import ship
 
-    bucket = open_bucket(url, options=_options(reach), environ=os.environ)
-    if is_changed:
-        probe(bucket)
-    return Queue(bucket)
+    return ship.open_queue(url, store=_options(reach), environ=os.environ, probed=is_changed)
 
 
 def _options(pairs: Sequence[str]) -> Mapping[str, str]:

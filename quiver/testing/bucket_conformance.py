@@ -90,6 +90,9 @@ def _together(count: int, act: Callable[[int], Any]) -> list[Any]:
 class BucketConformance:
     """Tests of one kind of bucket; ``opened`` is a fixture."""
 
+    many = 1100
+    """More objects than a store lists, or deletes, at once."""
+
     def test_what_is_put_is_read_whole(self, opened: Opened) -> None:
         bucket = opened()
         for size in (0, 1, 100_000, _PIECES):
@@ -189,7 +192,7 @@ class BucketConformance:
 
     def test_a_listing_is_whole_when_it_is_long(self, opened: Opened) -> None:
         bucket = opened("q")
-        keys = {f"{number:04}.batch" for number in range(1100)}
+        keys = {f"{number:04}.batch" for number in range(self.many)}
         with ThreadPoolExecutor(_THREADS) as pool:
             list(pool.map(lambda key: bucket.put(key, b"1"), keys))
         _check({one.key for one in bucket.list("")} == keys, "list")

@@ -35,7 +35,7 @@ def count_in_processes(url: str, options: dict[str, Any], *, processes: int, ste
             child.stdin.write("go\n")
             child.stdin.flush()
         for child in started:
-            assert child.wait(timeout=100) == 0
+            assert child.wait(timeout=100 + steps) == 0
 
 
 def kill_at_each_act(folder: Path, act: str) -> list[dict[str, Any]]:

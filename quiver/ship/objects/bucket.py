@@ -43,7 +43,8 @@ __all__ = [
 ]
 
 Tag: TypeAlias = str
-"""Names one state of one object; opaque, and equal only if the object was not replaced."""
+"""Names one state of one object; opaque. Some stores make it of the bytes alone, so that an object
+which was replaced by equal bytes keeps it."""
 
 
 class Conflict(RemoteError):

@@ -170,7 +170,7 @@ class FolderBucket:
 
     def _open(self, *, create: bool) -> LocalDisk:
         disk = LocalDisk(self._folder, create=create)
-        weakref.finalize(self, disk.close)
+        weakref.finalize(self, disk.close).atexit = False
         return disk
 
     def _prepare(self, folder: str) -> Disk:

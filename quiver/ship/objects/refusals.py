@@ -69,7 +69,10 @@ def as_ours(error: BaseException, act: Act) -> QuiverError:
         message = act.refused("somebody else changes it")
         return RemoteError(message, path=act.path, retryable=True)
     if name in ("PermissionDeniedError", "UnauthenticatedError"):
-        hint = "look at the credentials, the region, and what they may do here"
+        hint = (
+            "look at the credentials and at what they may do; S3 also says so of an object that is "
+            "not there, to who may not list"
+        )
         message = act.refused(_word(text) or "access denied")
         return RemoteError(message, path=act.path, hint=hint)
     if name in ("GenericError", "JoinError") or isinstance(error, OSError):

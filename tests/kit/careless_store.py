@@ -1,4 +1,7 @@
-"""A store of ours that speaks just enough S3, and can be told not to look at conditions."""
+"""A store of ours that speaks just enough S3, and can be told not to look at conditions.
+
+It counts puts as Google's does, and keeps conditions on these numbers when they come instead.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ class CarelessStore:
         self.faults = set(faults)
         self.objects: dict[str, bytes] = {}
         self.first: dict[str, bytes] = {}
+        self.generations: dict[str, int] = {}
         self.lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -58,6 +62,7 @@ class CarelessStore:
                 if not matches or "refuse" in self.faults:
                     return 412, b""
             self.objects[key] = data
+            self.generations[key] = sum(self.generations.values()) + 1
             self.first.setdefault(key, data)
             return 200, data
 
@@ -96,21 +101,30 @@ def _handler(store: CarelessStore) -> type[BaseHTTPRequestHandler]:  # noqa: C90
         def _key(self) -> str:
             return unquote(urlsplit(self.path).path).split("/", 2)[-1]
 
+        def _conditions(self) -> tuple[bool, str | None]:
+            """Say whether to create alone, and the tag of what to replace alone."""
+            wanted = self.headers.get("x-goog-if-generation-match")
+            if wanted is None:
+                return self.headers.get("If-None-Match") == "*", self.headers.get("If-Match")
+            with store.lock:
+                there = store.objects.get(self._key())
+                same = there is not None and store.generations[self._key()] == int(wanted)
+            return wanted == "0", None if wanted == "0" else _tag(there) if same else "another"
+
         def _answer(self, status: int, body: bytes, *, tag: str = "") -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Last-Modified", HTTP_DATE)
             if tag and "untagged" not in store.faults:
                 self.send_header("ETag", tag)
+                self.send_header("x-goog-generation", str(store.generations[self._key()]))
             self.end_headers()
             self.wfile.write(body)
 
         def do_PUT(self) -> None:
             data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            create = self.headers.get("If-None-Match") == "*"
-            status, body = store.put(
-                self._key(), data, create=create, tag=self.headers.get("If-Match")
-            )
+            create, tag = self._conditions()
+            status, body = store.put(self._key(), data, create=create, tag=tag)
             self._answer(status, b"", tag=_tag(body) if status == 200 else "")
 
         def do_GET(self) -> None:
@@ -126,6 +140,11 @@ def _handler(store: CarelessStore) -> type[BaseHTTPRequestHandler]:  # noqa: C90
                 self._answer(304, b"", tag=_tag(data))
             else:
                 self._answer(200, data, tag=_tag(data))
+
+        def do_DELETE(self) -> None:
+            there = self._key() in store.objects
+            store.delete([self._key()])
+            self._answer(204 if there else 404, b"" if there else b"<Code>NoSuchKey</Code>")
 
         def do_POST(self) -> None:
             asked = self.rfile.read(int(self.headers.get("Content-Length") or 0))

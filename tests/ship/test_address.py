@@ -16,7 +16,7 @@ from quiver.ship.objects import (
     is_remote,
     open_bucket,
 )
-from quiver.ship.objects.options import read_options
+from quiver.ship.objects.options import CLIENT, KINDS, RETRY, RemoteSettings, read_options
 
 KEYS = {"access_key_id": "AKID", "secret_access_key": "s3cret"}
 AZURE = {"account_name": "acc", "account_key": "a2V5"}
@@ -235,3 +235,27 @@ def test_a_forked_child_is_told_instead_of_waiting_for_ever():
     assert unused == first == "UnclearError"
     assert len(others) == 2
     assert all("forked" in line for line in others)
+
+
+@pytest.mark.parametrize(
+    "kind, option",
+    [
+        (kind, option)
+        for kind, table in KINDS.items()
+        for option in sorted({*table.options, *CLIENT, *RETRY})
+    ],
+)
+def test_obstore_knows_each_option_that_we_know(kind, option):
+    stores = pytest.importorskip("obstore.store")
+    unknown = "is not valid for store"
+    given = {"access_key_id": "a", "secret_access_key": "b"} if kind == "s3" else {}
+    values = {**given, "account_name": "a"} if kind == "az" else given
+    value = {"max_retries": "1"}.get(option, "10s" if "time" in option else "https://host")
+    said = ""
+    try:
+        RemoteBucket(RemoteSettings(kind, "bucket", "", {**values, option: value}))
+    except ConfigError as error:  # It may well dislike the value.
+        said = str(error)
+    assert unknown not in said
+    with pytest.raises(Exception, match=unknown):
+        stores.S3Store("bucket", no_such_option="x")

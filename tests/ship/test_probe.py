@@ -7,7 +7,14 @@ from careless_store import CarelessStore
 from seaweed import options_for
 
 from quiver.errors import RemoteError
-from quiver.ship.objects import FolderBucket, MemoryBucket, UnclearError, open_bucket, probe
+from quiver.ship.objects import (
+    Conflict,
+    FolderBucket,
+    MemoryBucket,
+    UnclearError,
+    open_bucket,
+    probe,
+)
 
 pytest.importorskip("obstore")
 
@@ -20,6 +27,20 @@ def test_a_store_that_keeps_all_of_it_is_taken_and_left_as_it_was():
     with CarelessStore() as store:
         probe(opened(store))
         assert store.objects == {}
+
+
+def test_where_numbers_of_puts_are_compared_they_travel_in_the_tag():
+    """Google's way, on a stub: equal bytes have one e_tag, and yet an old tag is refused."""
+    with CarelessStore() as store:
+        given = {"base_url": store.endpoint, "allow_http": True, "token": "stub"}
+        bucket = open_bucket("gs://bucket/queue", options={**given, "max_retries": 0})
+        probe(bucket)
+        assert store.objects == {}
+        first = bucket.put_if("x", b"1", None)
+        second = bucket.put("x", b"1")
+        with pytest.raises(Conflict):
+            bucket.put_if("x", b"2", first)
+        bucket.put_if("x", b"2", second)
 
 
 @pytest.mark.parametrize(

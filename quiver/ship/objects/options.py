@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from quiver.errors import ConfigError
 from quiver.units import parse_duration
 
-__all__ = ["KINDS", "Options", "RemoteSettings", "read_options"]
+__all__ = ["CLIENT", "KINDS", "RETRY", "Options", "RemoteSettings", "read_options"]
 
 Options: TypeAlias = Mapping[str, "str | int | float | bool"]
 
@@ -27,7 +27,7 @@ _BACKOFF: Final = {
     "base": 2,
 }
 
-_CLIENT: Final = {
+CLIENT: Final = {
     "allow_http": "false",
     "allow_invalid_certificates": "",
     "connect_timeout": "5s",
@@ -38,7 +38,7 @@ _CLIENT: Final = {
 }
 """Options of the connection, with their defaults; "" is that of obstore."""
 
-_RETRY: Final = {"max_retries": "5", "retry_timeout": "60s"}
+RETRY: Final = {"max_retries": "5", "retry_timeout": "60s"}
 """Of acts that may be done twice. Conditional puts are never tried again in here."""
 
 _DURATIONS: Final = {"connect_timeout", "timeout", "retry_timeout"}
@@ -134,8 +134,8 @@ KINDS: Final = {
             "AZURE_STORAGE_TOKEN": "token",
             "AZURE_STORAGE_ENDPOINT": "endpoint",
             "AZURE_STORAGE_USE_EMULATOR": "use_emulator",
-            "AZURE_CLIENT_ID": "client_id",
-            "AZURE_CLIENT_SECRET": "client_secret",
+            "AZURECLIENT_ID": "client_id",
+            "AZURECLIENT_SECRET": "client_secret",
             "AZURE_TENANT_ID": "tenant_id",
             "AZURE_AUTHORITY_HOST": "authority_host",
             "AZURE_FEDERATED_TOKEN_FILE": "federated_token_file",
@@ -181,13 +181,13 @@ class RemoteSettings:
     @property
     def client(self) -> dict[str, Any]:
         """What the connections are made with."""
-        found = {k: v for k, v in {**_CLIENT, **self.values}.items() if k in _CLIENT and v}
+        found = {k: v for k, v in {**CLIENT, **self.values}.items() if k in CLIENT and v}
         return {k: f"{parse_duration(v)}ns" if k in _DURATIONS else v for k, v in found.items()}
 
     @property
     def retry(self) -> dict[str, Any]:
         """How often acts that may be done twice are tried again."""
-        found = {**_RETRY, **self.values}
+        found = {**RETRY, **self.values}
         micros = parse_duration(found["retry_timeout"]) // _MICROSECOND
         return {
             "backoff": _BACKOFF,
@@ -238,7 +238,7 @@ def _known(kind: str, name: str) -> str:
 
 def _names(kind: str) -> dict[str, str]:
     table = KINDS[kind]
-    own: Iterable[str] = [*table.options, *_CLIENT, *_RETRY]
+    own: Iterable[str] = [*table.options, *CLIENT, *RETRY]
     return {**{name: name for name in own}, **table.other_names}
 
 

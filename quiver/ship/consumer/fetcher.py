@@ -20,6 +20,7 @@ from quiver.errors import (
     MissingError,
     VersionError,
 )
+from quiver.events import Events
 from quiver.metrics import Metrics
 from quiver.ship.batch import BLOCK_BYTES_MAX, decode_batch
 from quiver.ship.consumer.dead_letters import DeadLetters
@@ -84,6 +85,9 @@ class Fetcher:
         key = letters.add(descriptor, error, time_ms=time_ms, data=data)
         if self._metrics is not None:
             self._metrics.add("quiver.ship.dead_letters")
+        events = Events(queue=self._bucket.place)
+        events.warning("ship.dead_letter", sequence=descriptor.sequence, key=key, error=error)
+        events.tell()
         return key
 
     def _read(self, descriptor: Descriptor) -> Batch:

@@ -180,7 +180,7 @@ class Producer:
 
     def _pending(self) -> list[Outcome]:
         loads = [*([self._sending] if self._sending else []), *self._gathering.waiting()]
-        return [load.outcome for load in loads]
+        return [load.outcome for load in loads if not load.outcome.settled]
 
     def _await(self, outcomes: Sequence[Outcome], timeout: float | None) -> None:
         until = None if timeout is None else self._clock.monotonic_ns() + round(timeout * SECOND)

@@ -79,6 +79,11 @@ class Sweeper:
         self._stopped = threading.Event()
         self._known: tuple[object, set[str], int | None] | None = None
 
+    @property
+    def place(self) -> str:
+        """The address of the queue as messages show it."""
+        return self._queue.place
+
     def stop(self) -> None:
         """Let a round that is on its way end before its next request."""
         self._stopped.set()

@@ -8,6 +8,7 @@ from typing import Final
 
 from quiver.clock import Clock
 from quiver.errors import FencedError, QuiverError
+from quiver.events import Events
 from quiver.ship.sweeper.sweep import Sweeper
 from quiver.units import SECOND
 
@@ -30,6 +31,7 @@ class SweeperTask:
         """Set once there will be no more rounds."""
         self._sweeper, self._clock = sweeper, clock
         self._interval_ns = max(interval_ns, 1)
+        self._events = Events(queue=sweeper.place)
         self._turn = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="quiver-sweeper", daemon=True)
@@ -62,11 +64,14 @@ class SweeperTask:
             try:
                 self._sweeper.sweep()
                 self.failure = None
+                self._events.end("ship.sweep_failed")
             except FencedError as error:
                 self.failure = copy.copy(error)
                 return  # Whoever came after does it.
             except Exception as error:  # noqa: BLE001 It is kept for whoever asks; the next comes.
                 self.failure = copy.copy(error) if isinstance(error, QuiverError) else error
+                self._events.begin("ship.sweep_failed", error=error)
+            self._events.tell()
             due_ns = self._clock.monotonic_ns() + self._interval_ns
 
     def _rest(self, due_ns: int) -> bool:

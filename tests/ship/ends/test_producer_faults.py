@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from ends_kit import WAIT, Rig
@@ -200,6 +202,28 @@ def test_a_full_queue_is_told_as_what_it_is(rig) -> None:
     with pytest.raises(CapacityError):
         producer.flush(WAIT)
     assert isinstance(handle.error, CapacityError)
+
+
+def test_a_flush_does_not_answer_for_a_batch_that_failed_before_it(rig) -> None:
+    """Also if the thread that sent it is not back yet."""
+    producer = rig.producer(flush_interval="1h")
+    rig.bucket.before = failing("put", ".batch", RemoteError("refused"))
+    handle = producer.produce([b"a"])
+    told, go_on = threading.Event(), threading.Event()
+
+    def linger() -> None:
+        told.set()
+        assert go_on.wait(WAIT)
+
+    handle._outcome._listeners.append(linger)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(producer.flush, WAIT)
+        assert told.wait(WAIT)
+        with pytest.raises(RemoteError):
+            first.result(WAIT)
+        producer.flush(0)
+        go_on.set()
+    assert handle.error is not None
 
 
 class Weak(bytearray):

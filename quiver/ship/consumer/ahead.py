@@ -14,8 +14,7 @@ from quiver.ship.consumer.fetcher import POISON, Fetcher
 from quiver.ship.consumer.identity import identity_of
 from quiver.ship.consumer.values import Batch, CallRange, Descriptor
 from quiver.ship.consumer.window import Window
-from quiver.ship.objects import root_key
-from quiver.ship.queue import Entry, Queue, QueueView
+from quiver.ship.queue import Entry, Queue
 
 __all__ = ["Ahead"]
 
@@ -34,7 +33,10 @@ class Ahead:
         skips: bool,
         metrics: Metrics,
     ) -> None:
-        """With ``skips`` what cannot be delivered becomes a dead letter, else its error comes."""
+        """With ``skips`` what cannot be delivered becomes a dead letter, else its error comes.
+
+        A page of the manifest that is lost is never skipped: the batches that it named are whole.
+        """
         self.length = 0
         """Entries at the last look."""
         self._queue, self._epoch = queue, epoch
@@ -54,7 +56,7 @@ class Ahead:
                 found=view.next_sequence,
                 hint="its manifest was lost or put back",
             )
-        for entry in self._entries(view):
+        for entry in view.entries(after=passed):
             self._fill_gap(entry)
             descriptor = self._descriptor(entry)
             if descriptor is None:
@@ -77,23 +79,6 @@ class Ahead:
         """Make a dead letter, unless somebody newer has read and swept all of it."""
         self._queue.read(epoch=self._epoch)
         self._fetcher.set_aside(descriptor, error)
-
-    def _entries(self, view: QueueView) -> Iterator[Entry]:
-        """Go through what is beyond the cursor; a page that is lost may be passed over too."""
-        while True:
-            try:
-                yield from view.entries(after=self._cursors.last_passed)
-                return
-            except POISON as error:
-                passed = self._cursors.last_passed
-                beyond = -1 if passed is None else passed
-                page = next((page for page in view.pages if page.last > beyond), None)
-                if page is None or not self._skips:
-                    raise
-                first = max(page.first, beyond + 1)
-                location = root_key(self._queue.bucket, page.name)
-                self._set_aside(Descriptor(first, location, ()), error)
-                self._cursors.pass_over(page.last)
 
     def _fill_gap(self, entry: Entry) -> None:
         """See that no entry is missing in front of this one."""

@@ -166,11 +166,16 @@ class Consumer:
             return found
         with self._turn:
             self._check_open()
-            for descriptor in self._ahead.descriptors():
-                self._hand_out(descriptor)
-                found.append(descriptor)
-                if len(found) == count:
-                    break
+            passed = self._cursors.last_passed
+            try:
+                for descriptor in self._ahead.descriptors():
+                    self._hand_out(descriptor)
+                    found.append(descriptor)
+                    if len(found) == count:
+                        break
+            except BaseException:  # Else whoever acks later ones would ack these, unread.
+                self._cursors.take_back(len(found), passed)
+                raise
         self.metrics.add("quiver.ship.descriptors", len(found))
         return found
 

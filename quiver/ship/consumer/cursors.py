@@ -44,6 +44,12 @@ class Cursors:
         """Note that nobody will get it."""
         self.last_passed = sequence
 
+    def take_back(self, count: int, last_passed: int | None) -> None:
+        """Forget the last that were handed out: nobody has them."""
+        for _ in range(count):
+            self._handed.pop()
+        self.last_passed = last_passed
+
     def check_ack(self, sequence: int) -> None:
         """Raise InputError unless it is the oldest that is handed out."""
         expected = self._handed[0] if self._handed else None

@@ -124,6 +124,8 @@ class Producer:
             if self._closing:
                 raise closed()
             outcome = self._gathering.add(call, self._clock.monotonic_ns())
+            if self._room.is_wanted:
+                self._gathering.close_open()
             self._turn.notify()
             return outcome
 

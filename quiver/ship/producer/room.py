@@ -30,6 +30,11 @@ class Room:
         """Bytes that are taken."""
         return self._used
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for more than there is."""
+        return bool(self._waiting)
+
     def take(self, cost: int, timeout: float | None) -> bool:
         """Take room, and say whether that was a wait.
 

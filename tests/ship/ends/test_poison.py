@@ -7,7 +7,7 @@ import json
 import pytest
 from ends_kit import Rig, records
 
-from quiver.errors import DamageError, FencedError, MissingError, RemoteError
+from quiver.errors import DamageError, FencedError, InputError, MissingError, RemoteError
 from quiver.ship.batch import encode_batch
 from quiver.ship.consumer import DeadLetters, Delivered
 from quiver.ship.consumer.identity import Identity, identity_of
@@ -145,7 +145,7 @@ def test_a_gap_is_a_dead_letter_too(rig) -> None:
 
 
 @pytest.mark.parametrize("lose", ["delete", "spoil"])
-def test_a_page_that_is_lost_blocks_or_is_passed_over(rig, lose) -> None:
+def test_a_page_that_is_lost_is_never_skipped(rig, lose) -> None:
     queue = rig.queue(options=QueueOptions(page_entries=8))
     for number in range(40):
         key = rig.upload(b"%d" % number)
@@ -157,15 +157,35 @@ def test_a_page_that_is_lost_blocks_or_is_passed_over(rig, lose) -> None:
         rig.bucket.delete([first.name])
     else:
         spoil(rig, first.name)
-    blocked = rig.consumer()
-    for _ in range(2):
-        with pytest.raises((MissingError, DamageError)):
-            blocked.next_batch()
-    skipping = rig.consumer(on_poison="skip")
-    assert drain(skipping) == list(range(second.first, 40))
-    (letter,) = DeadLetters(rig.bucket).list()
-    assert (letter.sequence, letter.location) == (0, f"ingest/{first.name}")
-    assert (letter.evidence is None) == (lose == "delete")
+    for policy in ("block", "skip"):
+        blocked = rig.consumer(on_poison=policy)
+        for _ in range(2):
+            with pytest.raises((MissingError, DamageError)):
+                blocked.next_batch()
+            with pytest.raises((MissingError, DamageError)):
+                blocked.next_descriptors(99)
+    assert list(DeadLetters(rig.bucket).list()) == []
+    assert drain(rig.consumer(last_acked=first.last)) == list(range(second.first, 40))
+
+
+def test_descriptors_that_an_error_cut_off_are_not_handed_out(rig) -> None:
+    """Else who acks a later one would ack them, though he never saw them."""
+    queue = rig.queue(options=QueueOptions(page_entries=8))
+    for number in range(40):
+        key = rig.upload(b"%d" % number)
+        queue.append(NewEntry(root_key(rig.bucket, key), [], Batch(13, 0)))
+    second = queue.read().pages[1]
+    data = rig.bucket.get(second.name).data
+    rig.bucket.delete([second.name])
+    consumer = rig.consumer()
+    with pytest.raises(MissingError):
+        consumer.next_descriptors(99)
+    with pytest.raises(InputError):
+        consumer.ack_through(0)
+    assert [each.sequence for each in consumer.next_descriptors(2)] == [0, 1]
+    rig.bucket.put(second.name, data)
+    assert [each.sequence for each in consumer.next_descriptors(99)] == list(range(2, 40))
+    consumer.ack_through(39)
 
 
 def test_who_is_fenced_sets_nothing_aside(rig) -> None:

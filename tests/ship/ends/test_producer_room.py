@@ -108,6 +108,32 @@ def test_who_waits_for_much_is_not_overtaken_by_who_wants_little() -> None:
     assert room.used == 100
 
 
+def test_what_makes_room_for_who_waits_is_sent_at_once(rig) -> None:
+    """Also if it came to be gathered only after somebody began to wait."""
+    producer = rig.producer(flush_interval="1h", flush_size=1000, memory=3000)
+    gather, began = producer._gather, threading.Event()
+    waits = producer._room._when_full
+
+    def wait_begins() -> None:
+        waits()
+        began.set()
+
+    def late(call):
+        producer._gather = gather
+        with ThreadPoolExecutor(1) as pool:
+            second.append(pool.submit(producer.produce, [b"y" * 800], timeout=WAIT))
+            assert began.wait(WAIT)
+            outcome = gather(call)
+            assert second[0].result(WAIT)
+        return outcome
+
+    second = []
+    producer._room._when_full = wait_begins
+    producer._gather = late
+    handle = producer.produce([b"x" * 10] * 30)
+    assert handle.wait_durable(WAIT).sequence == 0
+
+
 def test_who_waits_gives_up_in_time_and_lets_the_next_one_in() -> None:
     clock = ManualClock()
     waits = [threading.Event(), threading.Event()]

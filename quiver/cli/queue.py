@@ -9,6 +9,8 @@ from quiver.cli.program import family
 __all__ = ["VERBS", "queue"]
 
 VERBS: Final[dict[str, str]] = {
+    "stat": "Say how much waits in a queue, and since when.",
+    "dump": "Show the manifest of a queue as JSON, its entries oldest first.",
     "gc": "Delete batches that nobody points to any more.",
 }
 """The verbs of this family, and the first line of their help."""
@@ -19,6 +21,7 @@ VERBS: Final[dict[str, str]] = {
     verbs=VERBS,
     package="quiver.cli.queues",
     examples=(
+        ("quiver queue stat s3://bucket/queue", "how much waits, and since when"),
         ("quiver queue gc s3://bucket/queue --dry-run", "what could be deleted"),
         ("quiver queue gc /mnt/queue", "a queue in a folder"),
     ),

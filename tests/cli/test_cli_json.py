@@ -12,7 +12,7 @@ import quiver
 from quiver.checkpoint import Note, write_note
 from quiver.disk import LocalDisk
 from quiver.ship.objects import FolderBucket
-from quiver.ship.queue import Queue
+from quiver.ship.queue import Batch, Item, NewEntry, Queue, QueueOptions, Span
 
 PAGE = Path(quiver.__file__).parent / "cli" / "JSON.md"
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -130,6 +130,17 @@ def test_the_fields_of_gc_are_those_on_the_page(run, store, kit) -> None:
     staging = {f"staging.{name}" for name in found["staging"]}
     for core in found["cores"]:
         assert {"path", *(f"cores[].{name}" for name in core), *staging} == fields("gc")
+
+
+def test_the_fields_of_queue_stat_and_dump_are_those_on_the_page(run, tmp_path, kit) -> None:
+    queue = Queue(FolderBucket(str(tmp_path)), options=QueueOptions(page_entries=8))
+    span = Span(bytes(16), 0, 1, 1)
+    for number in range(9):
+        queue.append(NewEntry(str(number), (Item(0, 1),), Batch(1, 2), () if number else (span,)))
+    assert queue.read().pages
+    for verb in ("stat", "dump"):
+        found = run("queue", verb, tmp_path, "--json").document
+        assert set(kit.leaves(found)) == fields(f"queue {verb}")
 
 
 def test_the_fields_of_queue_gc_are_those_on_the_page(run, tmp_path) -> None:

@@ -1,9 +1,9 @@
 """The verbs of ``quiver queue``, one in each file.
 
-========  ==================================================================
-``desk``  how they open a bucket
-``gc``    deletes what nobody points to
-========  ==================================================================
+===========  ===============================================================
+``desk``     how they open a bucket
+``looking``  what they say of a manifest and its entries
+===========  ===============================================================
 """
 
 __all__: list[str] = []

@@ -80,8 +80,8 @@ mutate: $(READY) ## change the formats in every small way: what do the tests not
 
 crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECTS=all tries each planted one
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
-	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_DAMAGE=all QUIVER_SINK=all \
-		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink --timeout 3600
+	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all \
+		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper --timeout 3600
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600

@@ -1,0 +1,76 @@
+"""The program in processes of their own that are killed at one of their steps.
+
+As a script it reads orders, a line of JSON each, runs the program in a fork of itself, where all is
+imported by then, and answers with its exit code, or minus the signal that killed it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import quiver.cli.restore
+import quiver.cli.ship  # noqa: F401 Loaded before there is a fork.
+from quiver.cli.program import program
+from quiver.consumer import SegmentConsumer
+from quiver.ship.objects import FolderBucket
+from quiver.ship.shipper import restore
+
+STEPS: dict[str, list[tuple[Any, str]]] = {
+    "ship": [
+        *((FolderBucket, name) for name in ("get", "get_if_changed", "put", "put_if")),
+        *((SegmentConsumer, name) for name in ("ack", "reject", "commit")),
+    ],
+    "restore": [
+        *((FolderBucket, name) for name in ("get", "get_if_changed", "put_if")),
+        *((restore, name) for name in ("write_new", "commit")),
+    ],
+}
+"""What counts as a step of each verb."""
+
+
+def run(arguments: list[str], at: int, *, step: str, behind: bool) -> None:
+    """Run the program; SIGKILL comes before its step of this number, or right behind it.
+
+    With ``step`` only those of this name count.
+    """
+    count = itertools.count(1)
+
+    def mortal(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        def mortal_act(*args: Any, **named: Any) -> Any:
+            dies = step in ("", name) and next(count) == at
+            if dies and not behind:
+                os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                return act(*args, **named)
+            finally:
+                if dies:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        return mortal_act
+
+    for holder, name in STEPS[arguments[0]]:
+        setattr(holder, name, mortal(name, getattr(holder, name)))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os._exit(program.run(arguments))
+
+
+def main() -> None:
+    """Take orders until there are no more."""
+    for line in sys.stdin:
+        order = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            run(order["arguments"], order["at"], step=order["step"], behind=order["behind"])
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quiver.cli.buckets import check_there, open_queue, reach_option
 from quiver.cli.exits import DAMAGED, OK
 from quiver.cli.opening import config_options, settings
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
+from quiver.cli.queues.desk import open_queue, store_options
 from quiver.cli.signals import stopped_by_signals
+from quiver.errors import MissingError
 from quiver.units import SECOND, format_bytes
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ __all__ = ["restore"]
     show_default=True,
     help="What becomes of damaged and missing objects: the end, or left out.",
 )
-@reach_option
+@store_options
 @config_options
 def restore(
     output: Output,
@@ -54,7 +55,7 @@ def restore(
     folder: str,
     consume: bool,
     damaged: OnDamage,
-    reach: tuple[str, ...],
+    options: tuple[str, ...],
 ) -> int:
     """Make segments of a store again of what was shipped to a queue.
 
@@ -75,8 +76,13 @@ def restore(
 
     config = settings(output).config
     clock = SystemClock()
-    queue = open_queue(url, reach, is_changed=consume)
-    check_there(queue)
+    queue = open_queue(url, options, probed=consume)
+    if not queue.read().next_sequence:
+        raise MissingError(
+            f"there is no queue in {queue.place}, or nothing was ever put into it",
+            path=queue.place,
+            hint="quiver ship makes one; is the address right?",
+        )
     told = _Told(output, clock)
     with closing(LocalDisk(folder, create=True)) as disk:
         restorer = Restorer(

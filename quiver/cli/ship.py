@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quiver.cli.buckets import open_queue, reach_option
 from quiver.cli.exits import DAMAGED, OK
 from quiver.cli.opening import config_options, settings
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
+from quiver.cli.queues.desk import open_queue, store_options
 from quiver.cli.scraping import check_endpoint, folder_scraped, metrics_option
 from quiver.cli.signals import stopped_by_signals
 from quiver.units import SECOND, format_bytes, parse_bytes
@@ -70,7 +70,7 @@ __all__ = ["ship"]
     metavar="N",
     help="Objects on their way at a time.",
 )
-@reach_option
+@store_options
 @metrics_option
 @config_options
 def ship(
@@ -85,7 +85,7 @@ def ship(
     size: str,
     compress: Compression,
     uploads: int,
-    reach: tuple[str, ...],
+    options: tuple[str, ...],
     metrics: str | None,
 ) -> int:
     """Put finished segments into a queue in object storage, each once.
@@ -111,7 +111,7 @@ def ship(
     from quiver.ship.shipper import ShipOptions, Shipper
 
     check_endpoint(metrics)
-    options: ShipOptions = ShipOptions(
+    how: ShipOptions = ShipOptions(
         slots=slots or None,
         damaged=damaged,
         batch_bytes=parse_bytes(size, key="--size"),
@@ -122,8 +122,8 @@ def ship(
     with closing(LocalDisk(folder)) as disk:
         told = _Told(output, clock)
         config = settings(output).config
-        queue = open_queue(url, reach, is_changed=True)
-        shipper = Shipper(disk, queue, subscriber, options=options, config=config, watch=told.hear)
+        queue = open_queue(url, options, probed=True)
+        shipper = Shipper(disk, queue, subscriber, options=how, config=config, watch=told.hear)
         with (
             stopped_by_signals(shipper.stop),
             folder_scraped(output, folder, metrics),

@@ -28,11 +28,10 @@ def store_options(function: Function) -> Function:
     )(function)
 
 
-def open_queue(url: str, options: Sequence[str]) -> Queue:
-    """Open a queue; nothing is asked of the store."""
+def open_queue(url: str, options: Sequence[str], *, probed: bool = False) -> Queue:
+    """Open a queue; nothing is asked of the store unless it is ``probed``: where it is changed."""
+    from quiver import ship
     from quiver.errors import InputError
-    from quiver.ship.objects import open_bucket
-    from quiver.ship.queue import Queue
 
     told: dict[str, str] = {}
     for option in options:
@@ -40,4 +39,4 @@ def open_queue(url: str, options: Sequence[str]) -> Queue:
         if not separator or not key:  # Not shown: it may be a key of another kind.
             raise InputError("--option is KEY=VALUE", hint="as --option region=eu-central-1")
         told[key] = value
-    return Queue(open_bucket(url, options=told, environ=os.environ))
+    return ship.open_queue(url, store=told, environ=os.environ, probed=probed)

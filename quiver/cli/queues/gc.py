@@ -44,7 +44,7 @@ def gc(output: Output, *, url: str, dry_run: bool, grace: str, options: tuple[st
     from quiver.ship.sweeper import Sweeper
 
     grace_ns = parse_duration(grace, key="--grace")
-    queue = open_queue(url, options)
+    queue = open_queue(url, options, probed=not dry_run)
     swept = Sweeper(queue, grace_ns=grace_ns, clock=SystemClock()).sweep(dry_run=dry_run)
     if output.as_json:
         output.document(

@@ -7,9 +7,8 @@ import struct
 import pytest
 from crc32c import crc32c
 from reuse_kit import bytes_of, gone_round, opened, with_bytes
-from wal_kit import DIGEST, LIMIT, SIZE, Folder, append, bundle, flip, replay_of, start_of
+from wal_kit import DIGEST, LIMIT, SIZE, Folder, append, bundle, flip, start_of
 
-from quiver.config import WalConfig
 from quiver.payload import SEQ_MAX, EncodedBundle
 from quiver.stored_run import StoredRun
 from quiver.testing import MemoryDisk
@@ -173,14 +172,3 @@ def test_a_file_that_begins_with_such_a_number_is_read_and_goes_on(seq: int) -> 
     assert [error.found for error in replay.damage] == [seq]
     assert log.append(bundle(replay.last_seq + 1)).offset > 0
     log.close()
-
-
-def test_what_a_checkpoint_covers_is_no_place_to_start_from(place: Folder) -> None:
-    """It is the number that says whether all before a place is in segments."""
-    place.fill(2)
-    forged = encode_checkpoint(2**64 - 1, Place(1, 30))
-    place.damage(append(forged + encode_bundle(bundle(2))))
-    replay = replay_of(place.disk, 2**62, hint=Place(1, start_of(2)))
-    assert list(replay) == []
-    replay.finish(WalConfig()).close()
-    assert replay.skipped_bundles == 3

@@ -48,14 +48,6 @@ class Ahead:
         view = self._queue.read(epoch=self._epoch)
         self.length = view.entry_count
         passed = self._cursors.last_passed
-        if passed is not None and view.next_sequence <= passed:
-            raise DamagedEntry(
-                "the queue has fewer entries than were read from it",
-                path=view.place,
-                expected=f"a next sequence above {passed}",
-                found=view.next_sequence,
-                hint="its manifest was lost or put back",
-            )
         for entry in view.entries(after=passed):
             self._fill_gap(entry)
             descriptor = self._descriptor(entry)

@@ -167,6 +167,20 @@ def test_closing_sends_away_who_waits(rig) -> None:
     assert first.sequence == 0
 
 
+def test_a_call_that_came_too_late_leaves_no_memory_taken(rig) -> None:
+    producer = rig.producer()
+    gather = producer._gather
+
+    def closed_meanwhile(call):
+        producer.close(WAIT)
+        return gather(call)
+
+    producer._gather = closed_meanwhile
+    with pytest.raises(ClosedError):
+        producer.produce([b"x"])
+    assert producer.waiting_bytes == 0
+
+
 def test_a_flush_waits_for_what_is_on_its_way_and_says_when_it_does_not(rig) -> None:
     gate = Gate(rig)
     producer = rig.producer(flush_size=1)

@@ -11,7 +11,7 @@ from quiver.errors import FencedError, MissingError, RemoteError
 from quiver.metrics import SHIP_CATALOGUE, Metrics
 from quiver.ship.batch import mint_name
 from quiver.ship.objects import Listed
-from quiver.ship.queue import Batch, NewEntry, QueueOptions
+from quiver.ship.queue import Batch, NewEntry, QueueOptions, Span
 from quiver.ship.sweeper import Sweeper, SweeperTask, Swept
 from quiver.ship.sweeper.rules import Times, candidates, doomed, oldest_of
 from quiver.testing import ManualClock
@@ -264,6 +264,36 @@ def test_what_is_appended_while_it_looks_stays(rig) -> None:
     assert second not in rig.batches()
 
 
+def test_what_is_appended_between_two_requests_stays(rig) -> None:
+    rig.consumer()
+    keys = sorted(rig.upload(b"x") for _ in range(1500))
+    rig.clock.step("1h")
+    late = []
+
+    def append_late(act: str, key: str) -> None:
+        if act == "delete" and not late:
+            late.append(next(each for each in keys if each not in key))
+            rig.append(b"x", key=late[0])
+
+    rig.bucket.before = append_late
+    assert sweep(rig).deleted_count == 1000  # The others are no older than what is named now.
+    assert records(rig.consumer().next_batch()) == [b"x"]
+
+
+def test_the_batch_of_an_entry_that_stays_for_its_marks_stays(rig) -> None:
+    """A reader who does not know of marks would fetch it. It holds nothing else back."""
+    key = rig.upload(b"x")
+    span = Span(bytes(16), 0, first=1, last=1)
+    rig.queue().append(NewEntry(f"ingest/{key}", batch=Batch(13, 0), spans=[span]))
+    rig.clock.step("1s")
+    orphan = rig.upload(b"orphan")
+    rig.queue().dequeue(0, epoch=rig.consumer().epoch)
+    rig.clock.step("1h")
+    assert rig.sequences() == []
+    assert sweep(rig).keys == (orphan,)
+    assert rig.batches() == [key]
+
+
 def test_many_go_a_thousand_at_a_time_and_failures_are_left_to_the_next_round(rig) -> None:
     rig.consumer()
     keys = [rig.upload(b"x") for _ in range(2500)]
@@ -361,4 +391,6 @@ def test_the_rules_alone() -> None:
     assert [each.key for each in doomed(found.values(), set(), None)] == [old]
     assert doomed(found.values(), {old}, None) == []
     assert doomed(found.values(), set(), now - 2 * DAY_MS) == []
+    stamped_wrong = [Listed(young, 5, now - DAY_MS)]  # As by a part of a store with a slow clock.
+    assert candidates(stamped_wrong, times(now)) == {}
     assert oldest_of(found, [old, "elsewhere/" + named(77), "stranger"]) == 77

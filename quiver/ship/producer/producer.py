@@ -104,7 +104,8 @@ class Producer:
         """Take records that stay together and in order, with one item of metadata for all of them.
 
         Blocks while there is no room, for ``timeout`` seconds at most, and raises CapacityError
-        then. Raises InputError, ClosedError. Nothing is durable before the handle says so.
+        then; on an event loop say 0, and await an older handle before the next try. Raises
+        InputError, ClosedError. Nothing is durable before the handle says so.
         """
         call = self._call(entries, metadata)
         if not self._thread.is_alive():

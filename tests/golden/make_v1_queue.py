@@ -33,7 +33,7 @@ def objects() -> dict[str, bytes]:
     mixed = decode_manifest(REFERENCE).appended([entry(1), entry(2)])
     ours = decode_manifest(encode_footer(Footer(next_sequence=42, epoch=5)))
     ours = ours.appended([entry(number) for number in range(4)])
-    page = ours.cut_page(1, PAGE_NAME)
+    page = ours.cut_page(PAGE_NAME, entries=1, area_bytes=1 << 20)
     paged = ours.paged(page)
     return {
         "reference.manifest": REFERENCE,

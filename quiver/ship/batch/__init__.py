@@ -10,6 +10,7 @@
 from quiver.ship.batch.codec import (
     BLOCK_BYTES_MAX,
     COMPRESSIONS,
+    RECORDS_MAX,
     Compression,
     EncodedBatch,
     decode_batch,
@@ -29,6 +30,7 @@ __all__ = [
     "BATCH",
     "BLOCK_BYTES_MAX",
     "COMPRESSIONS",
+    "RECORDS_MAX",
     "RECORD_BYTES_MAX",
     "Compression",
     "EncodedBatch",

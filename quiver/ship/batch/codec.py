@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK_BYTES_MAX",
     "COMPRESSIONS",
+    "RECORDS_MAX",
     "Compression",
     "EncodedBatch",
     "decode_batch",
@@ -36,6 +37,8 @@ Compression: TypeAlias = Literal["none", "zstd"]
 COMPRESSIONS: Final[tuple[Compression, ...]] = ("none", "zstd")
 BLOCK_BYTES_MAX: Final = 1 << 30
 """How large a block may become when it is decompressed, unless the caller says otherwise."""
+RECORDS_MAX: Final = 1 << 24
+"""How many records a batch may have, likewise: an empty one takes 4 bytes there and 200 here."""
 
 _LEVEL: Final = 3
 _PIECE: Final = 1 << 20
@@ -72,14 +75,22 @@ def encode_batch(
     return EncodedBatch(parts, size, checksum)
 
 
-def decode_batch(data: Bytes, *, block_bytes_max: int = BLOCK_BYTES_MAX) -> list[memoryview]:
+def decode_batch(
+    data: Bytes, *, block_bytes_max: int = BLOCK_BYTES_MAX, records_max: int = RECORDS_MAX
+) -> list[memoryview]:
     """Give the records of a batch, as views of ``data`` where it is not compressed.
 
     Raises TornEntry, DamagedEntry, VersionError, and CapacityError for a block that is larger
-    than ``block_bytes_max`` when it is decompressed; nothing larger is ever held.
+    than ``block_bytes_max`` when it is decompressed, or has more than ``records_max`` records;
+    nothing larger is ever held.
     """
     view = memoryview(data).cast("B")
     footer = decode_footer(view)
+    if footer.record_count > records_max:
+        raise CapacityError(
+            f"a batch has {footer.record_count:,} records, the most is {records_max:,}",
+            hint="allow more, or the batch is not what it should be",
+        )
     block = view[: -FOOTER.size]
     if footer.compression == ZSTD:
         block = memoryview(_decompressed(block, block_bytes_max))

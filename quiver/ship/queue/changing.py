@@ -27,6 +27,7 @@ _FAULTS_MAX: Final = 10
 _REFUSALS_MAX: Final = 10
 _TRIES_MAX: Final = 10_000
 _ASK_EVERY: Final = 4
+_UNSURE: Final = "nobody knows whether it was done"
 
 Result = TypeVar("Result")
 Make = Callable[[Manifest, bool], Manifest | None]
@@ -98,11 +99,21 @@ class Changer:
     def change(self, make: Make, what: str) -> State:
         """Change the manifest; gives it as it then is. Raises what ``make`` does, RemoteError.
 
-        What was last seen is believed only as far as a put proves it: whatever else ``make`` says
-        of it, it is asked again about the manifest as it is.
+        Whatever goes wrong while a try may be in is an UnclearError, but for the manifest being
+        gone. What was last seen is believed only as far as a put proves it: whatever else ``make``
+        says of it, it is asked again about the manifest as it is.
         """
         trial = _Trial(self, what)
         self._let_others_go_first()
+        try:
+            return self._tried(make, trial)
+        except QuiverError as error:
+            is_gone = isinstance(error, MissingError) and error.path == self.place
+            if trial.is_unsure and not is_gone and not isinstance(error, UnclearError):
+                raise trial.unclear_error(error) from error
+            raise  # With the manifest went all that was in it, this too.
+
+    def _tried(self, make: Make, trial: _Trial) -> State:
         while True:
             try:
                 state = self._state
@@ -147,8 +158,10 @@ class Changer:
             self.counters.conflicts += 1
             trial.refused = (tag,)
             raise
-        except RemoteError:
-            trial.unclear.add(tag)
+        except RemoteError as error:
+            trial.is_unsure = error.retryable or isinstance(error, UnclearError)
+            if trial.is_unsure:
+                trial.unclear.add(tag)
             raise
         finally:
             self.pace.took(begin)
@@ -248,9 +261,14 @@ class _Trial:
             text += ": the store refuses the change though nobody else made one"
         elif error is not None:
             text += f": {error.message}"
-        kind = UnclearError if self.is_unsure else RemoteError
-        hint = "nobody knows whether it was done" if self.is_unsure else "try again later"
-        return kind(text, path=self._place, retryable=True, hint=hint)
+        if self.is_unsure:
+            return UnclearError(text, path=self._place, retryable=True, hint=_UNSURE)
+        return RemoteError(text, path=self._place, retryable=True, hint="try again later")
+
+    def unclear_error(self, error: QuiverError) -> UnclearError:
+        """Say that a try may be in, and what came in between when that was to be looked at."""
+        text = f"cannot {self._what}, and not find out whether it was done: {error.message}"
+        return UnclearError(text, path=self._place, retryable=True, hint=_UNSURE)
 
     def _is_late(self) -> bool:
         return self._clock.monotonic_ns() >= self._end_ns

@@ -199,23 +199,31 @@ class Manifest:
         """Change the epoch; entries stay as they are."""
         return _made([self.area], self.footer._replace(epoch=epoch), self.table)
 
-    def cut_page(self, keep: int, name: str) -> CutPage | None:
-        """Make a page of all entries in line but the newest ``keep``; None if that cannot be.
+    def cut_page(self, name: str, *, entries: int, area_bytes: int) -> CutPage | None:
+        """Make a page of the oldest in line; None if that cannot be.
+
+        What stays are so many entries and so many bytes at most, and the newest in any case.
 
         Only entries without holes between their numbers go into a page, for of these the table
         can say how many are left; and only ours, for somebody else who appends reads no pages.
         """
-        raws = list(self.raw_entries())[: max(self.footer.entry_count - keep, 0)]
+        least = self.footer.entry_count - entries
+        end = len(self.area) - area_bytes
+        raws = [
+            raw
+            for place, raw in enumerate(self.raw_entries())
+            if (place < least or raw.start < end) and place < self.footer.entry_count - 1
+        ]
         if not raws or raws[-1].sequence - raws[0].sequence != len(raws) - 1:
             return None
         if self.newest is not None and self.newest[0].start < raws[-1].end:
             return None
-        entries = [self.entry(raw) for raw in raws]
-        if not all(entry.batch for entry in entries):
+        cut = [self.entry(raw) for raw in raws]
+        if not all(entry.batch for entry in cut):
             return None
         size = raws[-1].end
         data, checksum = encode_page(self.area[:size], len(raws))
-        times = [item.ingestion_time_ms for entry in entries for item in entry.items]
+        times = [item.ingestion_time_ms for entry in cut for item in entry.items]
         ref = PageRef(
             name,
             first=raws[0].sequence,
@@ -223,7 +231,7 @@ class Manifest:
             entry_count=len(raws),
             object_bytes=len(data),
             crc32c=checksum,
-            batch_bytes=sum(entry.batch.byte_count for entry in entries if entry.batch),
+            batch_bytes=sum(entry.batch.byte_count for entry in cut if entry.batch),
             oldest_ms=min(times, default=0),
         )
         return CutPage(data, ref, size)

@@ -16,7 +16,7 @@ from quiver.units import SECOND
 __all__ = ["Pace"]
 
 _FAULT_SECONDS: Final = 0.05
-_FAULT_SECONDS_MAX: Final = 5.0
+_WAIT_SECONDS_MAX: Final = 5.0
 _TRIP_SECONDS: Final = 0.005
 _TRIP_SECONDS_MAX: Final = 1.0
 _LEARN: Final = 0.2
@@ -87,9 +87,10 @@ class Pace:
 
     def after_fault(self, faults: int) -> None:
         """Wait before the next try: twice as long each time."""
-        self._wait(min(_FAULT_SECONDS * 2**faults, _FAULT_SECONDS_MAX))
+        self._wait(_FAULT_SECONDS * 2**faults)
 
     def _wait(self, seconds: float) -> None:
         """Wait for up to so long, at least for a quarter."""
+        seconds = min(seconds, _WAIT_SECONDS_MAX)
         lot = int.from_bytes(self._entropy(4), "big") / (1 << 32)
         self._clock.pause(seconds * (0.25 + 0.75 * lot))

@@ -13,7 +13,7 @@ from quiver.clock import Clock, SystemClock
 from quiver.disk import Bytes
 from quiver.errors import CapacityError, FencedError, InputError, QuiverError
 from quiver.ship.batch import Entropy, mint_name
-from quiver.ship.objects import Bucket, UnclearError
+from quiver.ship.objects import Bucket
 from quiver.ship.queue.changing import Changer, Counters, State
 from quiver.ship.queue.format import SEQUENCE_MAX, next_epoch
 from quiver.ship.queue.manifest import Manifest, NewEntry
@@ -198,13 +198,13 @@ class Queue:
 
         try:
             state = self._changer.change(make, "append to")
-        except UnclearError:
+            if before is not None:
+                self._tend(before, state)
+        except BaseException:
             self._doubt(names, since)
             raise
         for name in names:
             self._doubts.pop(name, None)
-        if before is not None:
-            self._tend(before, state)
         return [numbers.get(name) for name in names]
 
     def _find(self, names: Sequence[str], since: int) -> dict[str, int]:
@@ -262,10 +262,12 @@ class Queue:
         """
         if self._steps(state.manifest) <= self._steps(before):
             return
-        keep = self.options.page_entries // _KEEP
+        options = self.options
         try:
             name = mint_name(self._clock.wall_ns(), self._entropy, ending=PAGE)
-            cut = state.manifest.cut_page(keep, name)
+            cut = state.manifest.cut_page(
+                name, entries=options.page_entries // _KEEP, area_bytes=options.page_bytes // _KEEP
+            )
             if cut is None:
                 return
             self.bucket.put(name, cut.data)

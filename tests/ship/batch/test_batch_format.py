@@ -108,8 +108,12 @@ def test_bytes_behind_the_last_record_are_refused() -> None:
 
 
 def test_a_count_that_lies_reserves_nothing() -> None:
-    with pytest.raises(TornEntry, match="no room for its records"):
+    with pytest.raises(CapacityError, match="4,294,967,295 records"):
         decode_batch(changed(EXAMPLE, count=(1 << 32) - 1))
+    with pytest.raises(TornEntry, match="no room for its records"):
+        decode_batch(changed(EXAMPLE, count=1 << 24))
+    with pytest.raises(CapacityError, match="2 records, the most is 1"):
+        decode_batch(EXAMPLE, records_max=1)
 
 
 def test_a_block_that_grows_too_large_is_refused_before_it_is_held() -> None:

@@ -231,18 +231,32 @@ def test_a_page_that_is_another_one_or_newer_is_refused() -> None:
         decode_page(memoryview(newer))
 
 
+def cut(manifest, keep: int):
+    return manifest.cut_page("p", entries=keep, area_bytes=1 << 20)
+
+
 def test_a_page_is_made_of_entries_of_ours_without_holes_alone() -> None:
     ours = decode_manifest(golden("ours.manifest"))
-    assert ours.cut_page(4, "p") is None
-    assert ours.cut_page(0, "p") is None  # The newest has the marks.
-    assert decode_manifest(golden("mixed.manifest")).cut_page(1, "p") is None
+    assert cut(ours, 4) is None
+    assert cut(ours, 0).ref.entry_count == 3  # The newest stays in any case.
+    assert cut(decode_manifest(golden("mixed.manifest")), 1) is None
     first, second, *_ = ours.raw_entries()
     area = bytes(ours.area[: first.end]) + bytes(ours.area[second.end :])
     gap = decode_manifest(area + struct.pack("<IQQH", 3, 46, 0, 1))
-    assert gap.cut_page(1, "p") is None
-    cut = ours.cut_page(2, "p")
-    assert ours.dequeued(42)[0].paged(cut) is None
-    assert ours.appended([NewEntry("x")]).paged(cut).count == 5
+    assert cut(gap, 1) is None
+    page = cut(ours, 2)
+    assert page.ref.entry_count == 2
+    assert ours.dequeued(42)[0].paged(page) is None
+    assert ours.appended([NewEntry("x")]).paged(page).count == 5
+
+
+def test_a_page_leaves_no_more_bytes_in_line_than_it_is_told() -> None:
+    ours = decode_manifest(golden("ours.manifest"))
+    starts = [raw.start for raw in ours.raw_entries()]
+    for entry_count, size in ((2, len(ours.area) - starts[2]), (3, 0)):
+        page = ours.cut_page("p", entries=100, area_bytes=size)
+        assert page.ref.entry_count == entry_count
+    assert ours.cut_page("p", entries=100, area_bytes=len(ours.area)) is None
 
 
 def test_values_of_a_manifest_compare_by_their_bytes() -> None:

@@ -60,7 +60,7 @@ def test_the_golden_files_are_what_they_were_written_from() -> None:
     assert mixed.data == golden("mixed.manifest")
     ours = at(42, 5).appended([entry(number) for number in range(4)])
     assert ours.data == golden("ours.manifest")
-    cut = ours.cut_page(1, "01ARYZ6S410000000000000000.page")
+    cut = ours.cut_page("01ARYZ6S410000000000000000.page", entries=1, area_bytes=1 << 20)
     assert cut.data == golden(cut.ref.name)
     paged = ours.paged(cut)
     assert paged.data == golden("paged.manifest")

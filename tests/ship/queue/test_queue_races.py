@@ -7,7 +7,7 @@ from faulty_bucket import FaultyBucket
 
 from quiver.errors import CapacityError, FencedError, RemoteError
 from quiver.ship.objects import UnclearError
-from quiver.ship.queue import MANIFEST_KEY, PAGE, Batch, NewEntry, Queue, QueueOptions, Span
+from quiver.ship.queue import MANIFEST_KEY, PAGE, Batch, Item, NewEntry, Queue, QueueOptions, Span
 from quiver.testing import ManualClock
 
 STORE_ID = bytes(range(16))
@@ -205,6 +205,60 @@ def test_a_page_that_cannot_be_put_costs_no_append(bucket, clock) -> None:
     assert queue.append(new(8)) == [8]
     assert queue.counters.pages == 1
     assert locations(bucket) == [new(number).location for number in range(9)]
+
+
+@pytest.mark.parametrize("fault", ["missed", "lost"])
+def test_if_nobody_can_look_whether_it_is_in_that_is_said(bucket, clock, fault) -> None:
+    queue = queue_on(bucket, clock)
+    queue.append(new(0))
+    real = bucket.get
+
+    def get(key):
+        raise RemoteError("no right to read any more", path=key)
+
+    bucket.get = get
+    bucket.faults.append(fault)
+    with pytest.raises(UnclearError, match="not find out whether it was done: no right to read"):
+        queue.append(new(1))
+    bucket.get = real
+    assert queue.append(new(1)) == [1]
+    assert locations(bucket) == [new(0).location, new(1).location]
+
+
+def test_a_store_that_clearly_says_no_leaves_no_doubt(bucket, clock) -> None:
+    def put_if(key, data, tag):
+        raise RemoteError("no right to write", path=key)
+
+    bucket.put_if = put_if
+    with pytest.raises(RemoteError, match="no right to write") as found:
+        queue_on(bucket, clock).append(new(0))
+    assert not isinstance(found.value, UnclearError)
+    assert clock.pauses == []
+
+
+def test_what_was_interrupted_may_be_appended_again(bucket, clock) -> None:
+    queue = queue_on(bucket, clock)
+    real = bucket.put_if
+
+    def put_if(key, data, tag):
+        bucket.put_if = real
+        real(key, data, tag)
+        raise KeyboardInterrupt
+
+    bucket.put_if = put_if
+    with pytest.raises(KeyboardInterrupt):
+        queue.append(new(0))
+    assert queue.append(new(0)) == [0]
+    assert locations(bucket) == [new(0).location]
+
+
+def test_entries_that_are_long_go_into_pages_though_they_are_few(bucket, clock) -> None:
+    queue = queue_on(bucket, clock, page_bytes=4000)
+    for number in range(40):
+        items = [Item(n, 1, bytes(20)) for n in range(10)]
+        queue.append(NewEntry(new(number).location, items, Batch(1, 2)))
+        assert len(queue.read().manifest.area) < 4500
+    assert locations(bucket) == [new(number).location for number in range(40)]
 
 
 def test_one_error_that_no_retry_mends_is_raised_at_once(bucket, clock) -> None:

@@ -15,26 +15,27 @@ Reading and putting are done by several threads, ahead of 4 to 6, which are done
 from __future__ import annotations
 
 import secrets
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Final
 
 from quiver.clock import Clock, SystemClock
 from quiver.config import Config
 from quiver.consumer import Pending, SegmentConsumer
 from quiver.disk import Disk
-from quiver.errors import CapacityError, DamageError, InputError, QuiverError, RemoteError
+from quiver.errors import CapacityError, DamageError, InputError, RemoteError
 from quiver.manifest import StoreManifest
+from quiver.metrics import PRODUCER_CATALOGUE, Metrics
 from quiver.ship.batch import Entropy
+from quiver.ship.counting import WriteTally
 from quiver.ship.objects import UnclearError
 from quiver.ship.queue import Queue
 from quiver.ship.shipper.cargo import Packer
 from quiver.ship.shipper.loading import Loaded, Loader
 from quiver.ship.shipper.options import ShipOptions
 from quiver.ship.shipper.telling import Ahead, LeftOut, Shipment, Tally, Told, Trouble
+from quiver.ship.shipper.underway import Under, Way
 from quiver.units import SECOND
 
 __all__ = ["Shipper"]
@@ -50,35 +51,6 @@ _FAILURES_MAX: Final = 5
 _PAUSE_FIRST: Final = 0.25
 _PAUSE_MAX: Final = 30.0
 _LATE: Final = "not shipped: it came when later segments were in the queue"
-
-
-@dataclass(slots=True)
-class _Under:
-    """A batch under way."""
-
-    future: Future[Loaded]
-    pending: Sequence[Pending]
-    byte_count: int
-
-
-@dataclass(slots=True)
-class _Way:
-    """How far one run has come."""
-
-    consumer: SegmentConsumer
-    pool: ThreadPoolExecutor
-    loader: Loader
-    marks: dict[int, int] = field(default_factory=dict)
-    """By core, the highest segment that the queue has."""
-    taken: dict[int, int] = field(default_factory=dict)
-    """By core, the highest segment that was looked at."""
-    under: deque[_Under] = field(default_factory=deque)
-    error: QuiverError | None = None
-    """Why nothing that is under way, or comes later, can be shipped."""
-    blocked: DamageError | None = None
-    """Why nothing that comes later can be."""
-    told: set[tuple[int, int]] = field(default_factory=set)
-    """Unreadable segments, by core and number, that were told of."""
 
 
 class Shipper:
@@ -102,6 +74,8 @@ class Shipper:
         Raises MissingError if there is no store, InputError for what it has no slots of.
         """
         self.tally = Tally()
+        self.metrics = Metrics(PRODUCER_CATALOGUE)
+        self._writes = WriteTally(queue.counters, self.metrics, "producer")
         self._disk, self._queue, self._name = disk, queue, name
         self._options = options or ShipOptions()
         self._config = config or Config()
@@ -110,6 +84,7 @@ class Shipper:
         self._watch = watch or (lambda _: None)
         self._keep = keep
         self._stopping = False
+        self._way: Way | None = None
         self._manifest = StoreManifest.read(disk)
         self._store_id = bytes.fromhex(self._manifest.store_id)
         self._packer = Packer(
@@ -119,6 +94,10 @@ class Shipper:
             slots=self._options.slots,
             damaged=self._options.damaged,
         )
+
+    def gauges(self) -> Mapping[str, float]:
+        """Give what there is now, by name of the metric."""
+        return {"quiver.ship.waiting_bytes": 0 if self._way is None else self._way.byte_count}
 
     def stop(self) -> None:
         """Begin nothing more: ``run`` returns once all that is under way is in the queue."""
@@ -143,12 +122,12 @@ class Shipper:
             closing(self._subscribe()) as consumer,
             ThreadPoolExecutor(self._options.uploads, "quiver-ship") as pool,
         ):
-            way = _Way(consumer, pool, loader)
+            way = self._way = Way(consumer, pool, loader)
             self._watch(Ahead(sum(each.info.file_bytes for each in consumer.pending({}))))
             try:
                 self._go(way, follow=follow)
             finally:
-                _abandon(way)
+                way.abandon()
         return self.tally
 
     def _subscribe(self) -> SegmentConsumer:
@@ -161,7 +140,7 @@ class Shipper:
             keep=self._keep,
         )
 
-    def _go(self, way: _Way, *, follow: bool) -> None:
+    def _go(self, way: Way, *, follow: bool) -> None:
         failures, is_begun = 0, False
         while True:
             seen, done = way.consumer.change_count, self.tally.append_count
@@ -176,7 +155,7 @@ class Shipper:
                 if not may_pass or self._stopping or (failures > _FAILURES_MAX and not follow):
                     raise
                 self._watch(Trouble(error))
-                _abandon(way)
+                way.abandon()
                 is_begun = False
                 self._pause(failures)
                 continue
@@ -186,7 +165,7 @@ class Shipper:
             if not is_any:
                 way.consumer.wait(seen, _LOOK_NS)
 
-    def _begin(self, way: _Way) -> None:
+    def _begin(self, way: Way) -> None:
         """Learn what the queue has; all that is open is looked at anew."""
         marks = self._queue.read().marks
         mine = {core: seq for (store, core), seq in marks.items() if store == self._store_id}
@@ -200,7 +179,7 @@ class Shipper:
             if not self._stopping:
                 self._clock.pause(_PAUSE_FIRST)
 
-    def _round(self, way: _Way) -> bool:
+    def _round(self, way: Way) -> bool:
         """Ship what there is by now; says whether there was anything."""
         way.consumer.refresh()
         is_any = False
@@ -214,7 +193,7 @@ class Shipper:
             raise error
         return is_any
 
-    def _batches(self, way: _Way) -> Iterator[list[Pending]]:
+    def _batches(self, way: Way) -> Iterator[list[Pending]]:
         """Go through what is to be shipped, some segments at a time; acks what is in already."""
         batch: list[Pending] = []
         byte_count = 0
@@ -231,7 +210,7 @@ class Shipper:
         if batch:
             yield batch
 
-    def _pending(self, way: _Way) -> Iterator[Pending]:
+    def _pending(self, way: Way) -> Iterator[Pending]:
         consumer = way.consumer
         if consumer.is_paused:
             return
@@ -255,7 +234,7 @@ class Shipper:
         if consumer.is_dirty:
             consumer.commit()
 
-    def _pass_by(self, way: _Way, core: int, number: int, *, error: DamageError) -> None:
+    def _pass_by(self, way: Way, core: int, number: int, *, error: DamageError) -> None:
         """Go on behind a segment of which nobody knows what it holds, if that is allowed."""
         is_old = number <= max(way.taken.get(core, -1), way.marks.get(core, -1))
         if is_old or (core, number) in way.told:
@@ -268,24 +247,24 @@ class Shipper:
         self.tally.unreadable_segments += 1
         self._watch(LeftOut(core, number, None, str(error)))
 
-    def _reject(self, way: _Way, pending: Pending, bundles: Sequence[int], *, reason: str) -> None:
+    def _reject(self, way: Way, pending: Pending, bundles: Sequence[int], *, reason: str) -> None:
         core, seq = pending.core, pending.info.segment_seq
         count = way.consumer.reject(core, seq, bundles=bundles, reason=reason)
         self.tally.rejected_bundles += count
         self._watch(LeftOut(core, seq, count, reason))
 
-    def _launch(self, way: _Way, batch: Sequence[Pending]) -> None:
+    def _launch(self, way: Way, batch: Sequence[Pending]) -> None:
         """Have a batch made and put, once there is room for it."""
         size = sum(pending.info.file_bytes for pending in batch)
         while way.under and (
             len(way.under) >= self._options.uploads
-            or sum(under.byte_count for under in way.under) + size > self._options.memory_bytes
+            or way.byte_count + size > self._options.memory_bytes
         ):
             self._land(way)
         if way.error is None:
-            way.under.append(_Under(way.pool.submit(way.loader.load, batch), batch, size))
+            way.under.append(Under(way.pool.submit(way.loader.load, batch), batch, size))
 
-    def _land(self, way: _Way) -> None:
+    def _land(self, way: Way) -> None:
         """Append the oldest batch under way, with those behind it that are there, and ack."""
         together = [self._result(way, way.under.popleft())]
         while (
@@ -306,16 +285,17 @@ class Shipper:
             self._append(way, [last])
         if last.error is not None:
             way.error = last.error
-            _abandon(way)
+            way.abandon()
 
-    def _result(self, way: _Way, under: _Under) -> Loaded:
+    def _result(self, way: Way, under: Under) -> Loaded:
         """Wait for a batch; one whose object may be garbage soon is put under another name."""
         loaded = under.future.result()
         if self._clock.monotonic_ns() - loaded.put_ns > _LATE_NS:
+            self.metrics.add("quiver.ship.late_uploads")
             return way.loader.load(under.pending)
         return loaded
 
-    def _append(self, way: _Way, together: Sequence[Loaded]) -> None:
+    def _append(self, way: Way, together: Sequence[Loaded]) -> None:
         for loaded in together:
             for cargo in loaded.cargo:
                 if cargo.rejected:
@@ -335,6 +315,9 @@ class Shipper:
             return {}
         try:
             numbers = self._queue.append(*entries)
+        except RemoteError:
+            self.metrics.add("quiver.ship.flush_failures", len(entries))
+            raise
         except InputError as error:
             # Somebody else ships this store too, and has come in between with a part of it.
             raise RemoteError(
@@ -343,10 +326,12 @@ class Shipper:
                 retryable=True,
                 hint="one of them is enough; the marks of the queue keep each segment there once",
             ) from error
+        finally:
+            self._writes.note()
         self.tally.append_count += 1
         return dict(zip((entry.location for entry in entries), numbers, strict=True))
 
-    def _ack(self, way: _Way, loaded: Loaded, number: int | None) -> None:
+    def _ack(self, way: Way, loaded: Loaded, number: int | None) -> None:
         """Ack what is in the queue, and what has nothing to go there."""
         for cargo in loaded.cargo:
             pending = cargo.pending
@@ -363,22 +348,21 @@ class Shipper:
         if loaded.entry is not None and number is not None:
             shipment = Shipment.of(loaded, number)
             self.tally.add(shipment)
+            self._count(shipment, loaded.put_ns)
             self._watch(shipment)
+
+    def _count(self, shipment: Shipment, put_ns: int) -> None:
+        """Count an entry as a producer counts its own."""
+        self.metrics.add("quiver.ship.flushed_batches")
+        self.metrics.add("quiver.ship.flushed_records", shipment.segment_count)
+        self.metrics.add("quiver.ship.flushed_bytes", shipment.record_bytes)
+        self.metrics.add("quiver.ship.written_bytes", shipment.batch_bytes)
+        self.metrics.observe("quiver.ship.flush", self._clock.monotonic_ns() - put_ns)
 
 
 def _stands_alone(loaded: Loaded) -> bool:
     """Whether what is before it must have its outcome first, or nothing may come behind it."""
     return loaded.has_rejected or bool(loaded.rest) or loaded.error is not None
-
-
-def _abandon(way: _Way) -> None:
-    """Let go of what is under way; what is put already becomes garbage."""
-    for under in way.under:
-        under.future.cancel()
-    for under in way.under:
-        if not under.future.cancelled():
-            under.future.exception()  # Waits for it; whatever it was, it is begun anew.
-    way.under.clear()
 
 
 def _indexes(pending: Pending) -> list[int]:

@@ -11,7 +11,7 @@ from quiver.errors import InputError, MissingError, SubscriberError
 from quiver.manifest import StoreManifest
 from quiver.segment import open_bytes, segment_name
 from quiver.ship.objects import own_key
-from quiver.ship.shipper import Shipment, Shipper
+from quiver.ship.shipper import Shipment, Shipper, Trouble
 
 
 def left(rig, name: str = NAME) -> list[int]:
@@ -247,6 +247,27 @@ def test_two_names_at_once_ship_each_segment_once(rig) -> None:
         assert left(rig, "slow") == []
 
 
+def test_another_one_comes_in_between_with_a_part_of_a_batch(rig) -> None:
+    with rig.open() as store:
+        rig.fill(store, 1, 1, 1)
+        slow = rig.shipper("slow", batch_bytes=1 << 20)
+        append = slow._queue.append
+
+        def overtaken(*drafts):
+            if not entries(rig.bucket):
+                fast = rig.shipper("fast", batch_bytes=1, uploads=1)
+                fast._watch = lambda told: isinstance(told, Shipment) and fast.stop()
+                assert fast.run().bundle_count in (1, 2)
+            return append(*drafts)
+
+        slow._queue.append = overtaken
+        tally = slow.run()
+        assert arrived(rig.bucket) == [0, 1, 2]
+        assert any(isinstance(told, Trouble) for told in rig.told)
+        assert tally.bundle_count + tally.bundles_before == 3
+        assert tally.rejected_bundles == 0
+
+
 def test_what_can_not_be_is_refused(rig) -> None:
     with pytest.raises(MissingError):
         rig.shipper()
@@ -277,3 +298,18 @@ def test_a_shipper_that_was_stopped_finishes_what_is_under_way(rig) -> None:
         assert 1 <= count < 6
         assert arrived(rig.bucket) == list(range(count))
         assert left(rig) == list(range(count, 6))
+
+
+def test_it_counts_what_a_producer_counts(rig) -> None:
+    with rig.open() as store:
+        rig.fill(store, 1, 1, 1)
+        shipper = rig.shipper(batch_bytes=1)
+        tally = shipper.run()
+    counted = shipper.metrics.read()
+    assert counted["quiver.ship.flushed_batches", ""] == 3
+    assert counted["quiver.ship.flushed_records", ""] == 3
+    assert counted["quiver.ship.flushed_bytes", ""] == tally.record_bytes
+    assert counted["quiver.ship.written_bytes", ""] == tally.batch_bytes
+    assert counted["quiver.ship.manifest_writes", "producer"] == tally.append_count
+    assert sum(shipper.metrics.read_histograms()["quiver.ship.flush"].counts) == 3
+    assert shipper.gauges() == {"quiver.ship.waiting_bytes": 0}

@@ -187,6 +187,15 @@ def test_a_range_may_be_one_long_and_no_less(low, high, words):
     assert (error.offset, error.expected, error.found) == (34, "at least 5", 4)
 
 
+@pytest.mark.parametrize("last", [I64 + 1, U64])
+def test_no_footer_names_a_bundle_above_the_greatest_number(last):
+    above = dataclasses.replace(EXTENSION, wal_seq_last=last)
+    with pytest.raises(DamagedEntry, match="names a bundle beyond all numbers") as caught:
+        decoded(dataclasses.replace(FOOTER, extension=above))
+    error = caught.value
+    assert (error.offset, error.expected, error.found) == (34, f"at most {I64}", last)
+
+
 @pytest.mark.parametrize(
     "length, file_bytes",
     [(34, 50), (34, 1 << 40), (35, 51), (65_536, 65_552), (65_536, 1 << 40), (100, 117)],

@@ -74,11 +74,6 @@ class Changer:
         self.counters = Counters()
         self.place = f"{bucket.place}/{MANIFEST_KEY}"
 
-    @property
-    def state(self) -> State | None:
-        """The manifest as it was last seen, which nobody may have changed since."""
-        return self._state
-
     def forget(self) -> None:
         """Read anew before the next change."""
         self._state = None
@@ -221,7 +216,7 @@ class _Trial:
         self._turns = changer.turns
         self._clock = changer.clock
         self._end_ns = self._clock.monotonic_ns() + int(changer.seconds * SECOND)
-        self._last: RemoteError | None = None
+        self._last = ""
 
     def see(self, tag: Tag | None) -> None:
         """Learn from the manifest's tag what became of the tries before.
@@ -234,7 +229,7 @@ class _Trial:
 
     def note(self, error: RemoteError) -> None:
         """Wait after a failed try; raises what cannot be tried again."""
-        self._last = error
+        self._last = error.message
         if isinstance(error, Conflict):
             self.conflicts += 1
             if self._pace.after_conflict(self.conflicts) and self.conflicts % _ASK_EVERY == 0:
@@ -245,22 +240,22 @@ class _Trial:
         self.faults += 1
         self._counters.faults += 1
         if self.faults > _FAULTS_MAX or self._is_late():
-            raise self._given_up(error) from error
+            raise self._given_up() from error
         self._pace.after_fault(self.faults)
 
     def check(self) -> None:
         """Raise RemoteError if it was tried for long enough: nothing of it is in."""
         too_many = self.refusals > _REFUSALS_MAX or self.conflicts > _TRIES_MAX
         if too_many or ((self.conflicts or self.faults) and self._is_late()):
-            raise self._given_up(self._last)
+            raise self._given_up()
 
-    def _given_up(self, error: RemoteError | None) -> RemoteError:
+    def _given_up(self) -> RemoteError:
         """Say that it was tried for long enough."""
         text = f"cannot {self._what} after {self.conflicts + self.faults} tries"
         if self.refusals > _REFUSALS_MAX:
             text += ": the store refuses the change though nobody else made one"
-        elif error is not None:
-            text += f": {error.message}"
+        else:
+            text += f": {self._last}"
         if self.is_unsure:
             return UnclearError(text, path=self._place, retryable=True, hint=_UNSURE)
         return RemoteError(text, path=self._place, retryable=True, hint="try again later")

@@ -260,10 +260,8 @@ class Manifest:
         """Leave out the oldest entries, all pages, and never the marks."""
         cut = gone[-1].end if gone else 0
         footer = self.footer._replace(entry_count=self.footer.entry_count - len(gone))
-        if self.newest is None or self.newest[0].start >= cut:
-            return _made([self.area[cut:]], footer, EMPTY)
-        marks = self.newest[1].marks
-        if not marks:
+        marks = self.newest[1].marks if self.newest is not None else ()
+        if not marks or (self.newest is not None and self.newest[0].start >= cut):
             return _made([self.area[cut:]], footer, EMPTY)
         last = gone[-1] if cut == len(self.area) else list(self.raw_entries())[-1]
         found = _tail_of(self, last)

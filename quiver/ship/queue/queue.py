@@ -151,7 +151,7 @@ class Queue:
         with self._lock:
             state = self._changer.read()
             self._check(state.manifest, epoch)
-            return self._view(state)
+            return self._view(state.manifest)
 
     def dequeue(self, through: int, *, epoch: int) -> int:
         """Remove entries up to this number, and say how many; nothing is written if none is.
@@ -184,7 +184,7 @@ class Queue:
             nonlocal since, before
             numbers.clear()
             if was_sent or doubted:
-                numbers.update(self._find(names, since))
+                numbers.update(self._find(manifest, names, since=since))
             rest = [entry for entry in new if entry.location not in numbers]
             is_new = which_are_new(manifest.marks, rest)
             wanted = [entry for entry, found in zip(rest, is_new, strict=True) if found]
@@ -207,12 +207,9 @@ class Queue:
             self._doubts.pop(name, None)
         return [numbers.get(name) for name in names]
 
-    def _find(self, names: Sequence[str], since: int) -> dict[str, int]:
+    def _find(self, manifest: Manifest, names: Sequence[str], *, since: int) -> dict[str, int]:
         """Look for entries of our own, and their numbers, among those from ``since`` on."""
-        state = self._changer.state
-        if state is None:
-            return {}
-        found = self._view(state).entries(since - 1, kept=True)
+        found = self._view(manifest).entries(since - 1, kept=True)
         return {entry.location: entry.sequence for entry in found if entry.location in names}
 
     def _doubt(self, names: Sequence[str], since: int) -> None:
@@ -294,8 +291,8 @@ class Queue:
         ]
         return max(1 + (n - most) * _STEPS // most if n >= most else 0 for n, most in beyond)
 
-    def _view(self, state: State) -> QueueView:
-        return QueueView(state.manifest, self._pages, place=self._changer.place)
+    def _view(self, manifest: Manifest) -> QueueView:
+        return QueueView(manifest, self._pages, place=self._changer.place)
 
     def _fetch_page(self, name: str) -> Bytes:
         return self._changer.patiently(lambda: self.bucket.get(name).data, "read a page of")

@@ -149,7 +149,7 @@ def test_half_of_what_the_queue_has_had_is_refused_whole(bucket) -> None:
     queue = queue_on(bucket)
     queue.append(shipped(0, 3))
     both = new(5, Span(STORE, 0, 2, 3), Span(STORE, 1, 0, 0))
-    for bad in (shipped(3, 4), both, shipped(5, 4)):
+    for bad in (shipped(3, 4), both, shipped(5, 4), shipped(6, 7)):
         with pytest.raises(InputError):
             queue.append(shipped(8), bad)
     assert queue.read().marks == {(STORE, 0): 3}
@@ -188,6 +188,13 @@ def test_pages_take_the_oldest_and_give_them_back_in_order(bucket) -> None:
     assert (queue.read().pages, queue.read().manifest.footer.version) == ((), 1)
     assert queue.dequeue(99, epoch=epoch) == 2
     assert queue.read().marks == {(STORE, 0): 99}
+
+
+def test_pages_can_be_turned_off(bucket) -> None:
+    queue = queue_on(bucket, page_entries=0, page_bytes=8)
+    queue.append(*map(new, range(100)))
+    queue.append(new(100))
+    assert (queue.read().pages, queue.read().manifest.footer.version) == ((), 1)
 
 
 def test_a_queue_that_is_full_takes_nothing(bucket) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from quiver.errors import CapacityError, DamagedEntry, DamageError, VersionError
+from quiver.errors import CapacityError, DamagedEntry, DamageError, TornEntry, VersionError
 from quiver.ship.queue import Batch, NewEntry, Span, tail
 from quiver.ship.queue.manifest import NEW, Manifest, decode_manifest
 from quiver.ship.queue.pages import PageCache
@@ -101,6 +101,9 @@ def test_marks_are_found_or_damage_is_told_when_somebody_else_wrote_last() -> No
     theirs = theirs.replace(struct.pack("<Q", 7), struct.pack("<Q", 46))
     theirs += struct.pack("<IQQH", 5, 47, 5, 1)
     assert decode_manifest(theirs).marks == ours.marks
+    assert cut(decode_manifest(theirs), 0) is None  # The one with the marks would go along.
+    page = cut(decode_manifest(theirs), 2)
+    assert page.ref.entry_count == 3
     start = len(ours.area) - 136  # The newest of ours, which has them.
     for bit in range(8 * start, 8 * len(ours.area)):
         with pytest.raises(DamageError):
@@ -166,6 +169,15 @@ def test_fields_that_are_cut_are_damage() -> None:
             read_all(data + struct.pack("<IQQH", 1, 1, 0, 1))
 
 
+@pytest.mark.parametrize("sizes", [(1000, 20), (46, 19), (46, 47), (46, 22)])
+def test_a_tail_with_wrong_sizes_is_damage_though_its_checksum_is_right(sizes) -> None:
+    body = bytes(NEW.appended([NewEntry("d")]).area[4:-20])
+    head = struct.pack("<I", len(body) + 20) + body + b"QVT1" + struct.pack("<II", *sizes)
+    data = head + struct.pack("<I4s", crc32c(head), b"QVT1")
+    with pytest.raises(DamagedEntry, match="wrong sizes"):
+        read_all(data + struct.pack("<IQQH", 1, 1, 0, 1))
+
+
 def test_fields_that_are_unknown_are_passed_over_and_kept() -> None:
     manifest = with_fields((700, b"later"), (2, struct.pack("<16sHQ", STORE_ID, 1, 5)))
     assert manifest.marks == {(STORE_ID, 1): 5}
@@ -203,7 +215,9 @@ def sealed(table: bytes) -> bytes:
         table_of((1, 2), (2, 3)),
         table_of((1, 2))[:16] + struct.pack("<I", 2) + table_of((1, 2))[20:],
         table_of((1, 2))[:-1] + b"\xff",
-        table_of((1, 2))[:66] + b"\xff\xff" + table_of((1, 2))[68:],
+        table_of((1, 2))[:64] + b"\xff\xff" + table_of((1, 2))[66:],
+        table_of((1, 2), (3, 4))[:64] + b"\x30\0" + table_of((1, 2), (3, 4))[66:],
+        table_of((1, 2), (3, 4))[:16] + struct.pack("<I", 1) + table_of((1, 2), (3, 4))[20:],
     ],
 )
 def test_a_table_that_is_wrong_is_damage_though_its_checksum_is_right(table) -> None:
@@ -225,6 +239,8 @@ def test_a_page_that_is_another_one_or_newer_is_refused() -> None:
     for wrong in ({"crc32c": 1}, {"object_bytes": 1}, {"entry_count": 1}):
         with pytest.raises(DamagedEntry, match=f"in memory:/{PAGE_NAME} at byte 0"):
             PageCache(lambda _: data, place="memory:").entries(ref._replace(**wrong))
+    with pytest.raises(TornEntry, match="too short"):
+        decode_page(memoryview(b"short"))
     newer = data[:-10] + struct.pack("<H", 2)
     newer += struct.pack("<I4s", crc32c(newer), b"QVPG")
     with pytest.raises(VersionError, match="a page has format version 2"):

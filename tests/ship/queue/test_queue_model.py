@@ -211,7 +211,7 @@ TestQueueModel = QueueMachine.TestCase
 TestQueueModel.settings = PROFILE
 
 
-def never_found(*_) -> dict[str, int]:
+def never_found(*_, **__) -> dict[str, int]:
     return {}
 
 

@@ -252,6 +252,16 @@ def test_what_was_interrupted_may_be_appended_again(bucket, clock) -> None:
     assert locations(bucket) == [new(0).location]
 
 
+def test_not_all_doubts_are_kept_for_ever(bucket, clock, monkeypatch) -> None:
+    monkeypatch.setattr("quiver.ship.queue.queue._DOUBTS_MAX", 2)
+    queue = queue_on(bucket, clock, retry_seconds=0)
+    for number in range(4):
+        bucket.faults.append("missed")
+        with pytest.raises(UnclearError):
+            queue.append(new(number))
+    assert list(queue._doubts) == [new(2).location, new(3).location]
+
+
 def test_entries_that_are_long_go_into_pages_though_they_are_few(bucket, clock) -> None:
     queue = queue_on(bucket, clock, page_bytes=4000)
     for number in range(40):

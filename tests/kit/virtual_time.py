@@ -7,12 +7,13 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 
-from quiver.ship.objects import MemoryBucket
+from quiver.ship.objects import Conflict, MemoryBucket
 
 __all__ = ["DistantBucket", "VirtualTime"]
 
 _START_NS = 1_700_000_000_000_000_000
 _SECOND = 10**9
+_KEPT_TRIPS = 100
 
 
 class VirtualTime:
@@ -84,6 +85,8 @@ class DistantBucket(MemoryBucket):
         self._time = time
         self._seconds = seconds
         self._rng = random.Random(seed)
+        self.kept_share = 0.0
+        """How many of those who come too late wait a hundred trips for their answer."""
 
     def _trip(self) -> None:
         self._time.pause(self._seconds / 2 * self._rng.uniform(0.6, 1.4))
@@ -113,9 +116,13 @@ class DistantBucket(MemoryBucket):
             self._trip()
 
     def put_if(self, key, data, tag):
-        """Put an object on condition, there and back."""
+        """Put an object on condition, there and back; who comes too late may be kept."""
         self._trip()
         try:
             return super().put_if(key, data, tag)
+        except Conflict:
+            if self._rng.random() < self.kept_share:
+                self._time.pause(_KEPT_TRIPS * self._seconds)
+            raise
         finally:
             self._trip()

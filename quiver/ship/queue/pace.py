@@ -18,7 +18,10 @@ __all__ = ["Pace"]
 _FAULT_SECONDS: Final = 0.05
 _WAIT_SECONDS_MAX: Final = 5.0
 _TRIP_SECONDS: Final = 0.005
+_TRIP_SECONDS_MIN: Final = 0.0002
 _TRIP_SECONDS_MAX: Final = 1.0
+_OUTLIER: Final = 3
+"""A try that took longer than so many times what is usual counts as so many times."""
 _LEARN: Final = 0.2
 _FORGET: Final = 0.05
 _LOSSES_MAX: Final = 20
@@ -61,9 +64,14 @@ class Pace:
         return self._losses > _QUIET
 
     def took(self, begin_ns: int) -> None:
-        """Learn how long a try took, that began then."""
+        """Learn how long a try took, that began then.
+
+        Some stores let one in a hundred wait for a second, for a lock of theirs. That says little
+        of the next, so no single one raises what is known by much.
+        """
         seconds = (self._clock.monotonic_ns() - begin_ns) / SECOND
-        self._trip += _LEARN * (min(max(seconds, 0.0), _TRIP_SECONDS_MAX) - self._trip)
+        most = min(_OUTLIER * self._trip, _TRIP_SECONDS_MAX)
+        self._trip += _LEARN * (min(max(seconds, _TRIP_SECONDS_MIN), most) - self._trip)
 
     def won(self, losses: int) -> None:
         """Learn how often others came first."""

@@ -26,7 +26,9 @@ class Race:
     store: MemoryBucket
 
 
-def race(trips: list[float], each: int, *, seed: int = 1, think: float = 0) -> Race:
+def race(
+    trips: list[float], each: int, *, seed: int = 1, think: float = 0, kept_share: float = 0
+) -> Race:
     """Let everybody append so many, one after the other, each as far from the store as said."""
     time, store = VirtualTime(), MemoryBucket()
     done, shares, queues = [0] * len(trips), [], []
@@ -34,6 +36,7 @@ def race(trips: list[float], each: int, *, seed: int = 1, think: float = 0) -> R
     def runner(who: int, trip: float):
         rng = random.Random(f"{seed}/{who}")
         bucket = DistantBucket(time, seconds=trip, seed=rng.random(), store=store)
+        bucket.kept_share = kept_share
         queue = Queue(bucket, clock=time, entropy=rng.randbytes)
         queues.append(queue)
 
@@ -68,6 +71,12 @@ def test_who_is_far_from_the_store_is_slow_and_does_not_starve(far) -> None:
     found = race([TRIP] * 7 + [far * TRIP], 60)
     assert found.shares[-1] >= 3
     assert max(found.shares) <= 2 * min(found.shares[:-1])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whom_a_store_keeps_now_and_then_for_a_hundred_trips_is_not_slow_ever_after(seed) -> None:
+    found = race([TRIP] * 8, 60, seed=seed, kept_share=0.05)
+    assert max(found.shares) <= 4 * min(found.shares)
 
 
 def test_one_alone_is_not_kept_waiting() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quiver.cli.exits import DAMAGED, OK
+from quiver.cli.exits import DAMAGED, INTERRUPTED, OK
 from quiver.cli.opening import config_options, settings
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
@@ -98,6 +98,8 @@ def restore(
         ):
             tally = restorer.run()
     told.end(tally)
+    if tally.is_cut_short:
+        return INTERRUPTED
     return DAMAGED if tally.damaged_batches else OK
 
 

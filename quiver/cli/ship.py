@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quiver.cli.exits import DAMAGED, OK
+from quiver.cli.exits import DAMAGED, INTERRUPTED, OK
 from quiver.cli.opening import config_options, settings
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
@@ -131,6 +131,10 @@ def ship(
         ):
             tally = shipper.run(follow=follow)
     told.end(tally)
+    if tally.is_paused:
+        output.warn(f"{subscriber} is paused, so nothing was shipped: quiver subscriber resume")
+    if tally.is_cut_short and not follow:
+        return INTERRUPTED
     return DAMAGED if tally.rejected_bundles or tally.unreadable_segments else OK
 
 

@@ -86,6 +86,35 @@ def test_what_the_queue_has_is_told(run, store, queue) -> None:
     assert "5 bundles the queue had already" in found.out
 
 
+def test_a_paused_subscriber_is_told_of(run, store, queue) -> None:
+    with quiver.open(store, worker=False) as opened:
+        opened.subscribe("ship").close()
+        opened.pause("ship")
+    found = run("ship", store, queue, *SHIP)
+    assert (found.code, found.out[:9]) == (0, "0 bundles")
+    assert "paused" in found.err
+
+
+@pytest.mark.parametrize("verb", ["ship", "restore"])
+def test_a_run_that_is_cut_short_is_exit_code_130(
+    run, store, queue, tmp_path, monkeypatch, verb
+) -> None:
+    from quiver.ship.shipper import Restorer, Shipper
+
+    if verb == "restore":
+        run("ship", store, queue, *SHIP)
+    kind = {"ship": Shipper, "restore": Restorer}[verb]
+    begin = kind.run
+
+    def cut_short(one, **options):
+        one.stop()
+        return begin(one, **options)
+
+    monkeypatch.setattr(kind, "run", cut_short)
+    arguments = [store, queue, *SHIP] if verb == "ship" else [queue, tmp_path / "back"]
+    assert run(verb, *arguments).code == 130
+
+
 def test_one_slot_compressed_and_small_objects(run, store, queue, tmp_path) -> None:
     arguments = ("--slot", "traces", "--compress", "zstd", "--size", "1B", "--uploads", 1)
     *objects, summary = run("ship", store, queue, *SHIP, *arguments, "--json").lines

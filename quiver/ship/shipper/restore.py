@@ -132,6 +132,9 @@ class Restorer:
             done_bytes, batch_bytes = 0, view.manifest.batch_bytes()
             with closing(found):
                 for arrival in found:
+                    if self._stopping:
+                        self.tally.is_cut_short = True
+                        break
                     self._watch(Arriving(done_bytes, max(batch_bytes, done_bytes)))
                     done_bytes += arrival.descriptor.byte_count or 0
                     try:
@@ -139,8 +142,6 @@ class Restorer:
                     except (DamageError, InputError, MissingError, VersionError):
                         self._commit()  # All that came before is sound.
                         raise
-                    if self._stopping:
-                        break
             self._commit()
         return self.tally
 

@@ -87,6 +87,8 @@ class RestoreTally:
     """Entries that a consumer was done with before their batch could be read."""
     dequeued_entries: int = 0
     """Entries that were taken out of the queue."""
+    is_cut_short: bool = False
+    """Whether it was told to stop before all was restored that waited."""
 
     def add(self, restored: Restored) -> None:
         """Add what one commit brought."""

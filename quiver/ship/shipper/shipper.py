@@ -204,6 +204,7 @@ class Shipper:
                 yield batch
                 batch, byte_count = [], 0
             if self._stopping or way.error is not None:
+                self.tally.is_cut_short = self._stopping
                 return  # What was gathered is taken up by the next run.
             batch.append(pending)
             byte_count += size
@@ -212,7 +213,8 @@ class Shipper:
 
     def _pending(self, way: Way) -> Iterator[Pending]:
         consumer = way.consumer
-        if consumer.is_paused:
+        self.tally.is_paused = consumer.is_paused
+        if self.tally.is_paused:
             return
         unreadable = consumer.unreadable()
         for pending in consumer.pending(way.taken):

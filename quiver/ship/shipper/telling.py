@@ -94,6 +94,10 @@ class Tally:
     rejected_bundles: int = 0
     """Bundles that were left out for good: damaged, or too late."""
     unreadable_segments: int = 0
+    is_paused: bool = False
+    """Whether nothing is shipped because the subscriber is paused."""
+    is_cut_short: bool = False
+    """Whether it was told to stop before all was shipped that there was."""
 
     def add(self, shipment: Shipment) -> None:
         """Add what one entry brought, but for its bundles."""

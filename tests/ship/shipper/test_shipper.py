@@ -202,7 +202,7 @@ def test_a_paused_subscriber_ships_nothing(rig) -> None:
         rig.fill(store, 1)
         store.subscribe(NAME).close()
         store.pause(NAME)
-        rig.ship()
+        assert rig.ship().is_paused
         assert entries(rig.bucket) == []
         store.resume(NAME)
         store.maintain()
@@ -296,6 +296,7 @@ def test_a_shipper_that_was_stopped_finishes_what_is_under_way(rig) -> None:
         tally = shipper.run()
         count = tally.bundle_count
         assert 1 <= count < 6
+        assert tally.is_cut_short
         assert arrived(rig.bucket) == list(range(count))
         assert left(rig) == list(range(count, 6))
 

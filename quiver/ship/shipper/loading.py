@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from quiver.clock import Clock
 from quiver.consumer import Pending
-from quiver.errors import MissingError, QuiverError
+from quiver.errors import DamagedEntry, MissingError, QuiverError
 from quiver.ship.batch import Compression, Entropy, encode_batch, mint_name
-from quiver.ship.objects import Bucket, root_key
+from quiver.ship.objects import Bucket, own_key, root_key
 from quiver.ship.queue import Batch, Item, NewEntry, Span
 from quiver.ship.shipper.cargo import Cargo, Packer
 from quiver.ship.shipper.format import ShippedSegment, encode_payload
-from quiver.units import MILLISECOND
+from quiver.units import MILLISECOND, SECOND
 
 __all__ = ["Loaded", "Loader"]
+
+_LATE_NS: Final = 300 * SECOND
+"""Less than any sweeper waits, by as much as an append may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,16 @@ class Loaded:
     entry: NewEntry | None
     put_ns: int
     """When the put began, by the clock that never goes back."""
+    put_wall_ns: int
+    """And by the other one: the first stands still while a machine sleeps."""
     rest: tuple[Pending, ...] = ()
     error: QuiverError | None = None
     """Why the first of ``rest`` cannot be had."""
+
+    def is_late(self, clock: Clock) -> bool:
+        """Whether its object is so old that a sweeper may take it soon, if nobody names it."""
+        ages = clock.monotonic_ns() - self.put_ns, clock.wall_ns() - self.put_wall_ns
+        return max(ages) > _LATE_NS
 
     @property
     def has_rejected(self) -> bool:
@@ -61,7 +72,7 @@ class Loader:
         """Make segments ready and put them as one object; raises RemoteError, UnclearError."""
         cargo, error = self._pack(pending)
         records = [each.record for each in cargo if each.segment is not None]
-        put_ns = self._clock.monotonic_ns()
+        put_ns, put_wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
         entry = None
         if records:
             encoded = encode_batch(records, compression=self._compression)
@@ -75,7 +86,31 @@ class Loader:
             )
         for each in cargo:
             each.let_go()
-        return Loaded(tuple(cargo), entry, put_ns, tuple(pending[len(cargo) :]), error)
+        rest = tuple(pending[len(cargo) :])
+        return Loaded(tuple(cargo), entry, put_ns, put_wall_ns, rest, error)
+
+    def put_back(self, loaded: Loaded) -> None:
+        """See that the object of an entry that came late is there, or put it there once more.
+
+        It is named now, so it stays. Raises DamagedEntry if it cannot be made as it was.
+        """
+        entry = loaded.entry
+        if entry is None or entry.batch is None:
+            return
+        key = own_key(self._bucket, entry.location)
+        try:
+            self._bucket.get(key)
+        except MissingError:
+            cargo, _ = self._pack([each.pending for each in loaded.cargo])
+            records = [each.record for each in cargo if each.segment is not None]
+            encoded = encode_batch(records, compression=self._compression)
+            if (encoded.byte_count, encoded.crc32c) != entry.batch:
+                raise DamagedEntry(
+                    "an object was swept before it was appended, and its segments are gone",
+                    path=entry.location,
+                    hint="sweepers wait too short a time, or a clock is wrong",
+                ) from None
+            self._bucket.put(key, encoded.parts)
 
     def _pack(self, pending: Sequence[Pending]) -> tuple[list[Cargo], QuiverError | None]:
         cargo: list[Cargo] = []

@@ -42,8 +42,6 @@ __all__ = ["Shipper"]
 
 _LOOK_NS: Final = SECOND // 4
 """So long nobody looks whether it is to stop."""
-_LATE_NS: Final = 300 * SECOND
-"""An object that was put so long ago may soon be garbage: half of what a sweeper waits for."""
 _TOGETHER: Final = 16
 """Entries that are appended at once, if their batches are there."""
 _BATCH_SEGMENTS: Final = 1000
@@ -292,7 +290,7 @@ class Shipper:
     def _result(self, way: Way, under: Under) -> Loaded:
         """Wait for a batch; one whose object may be garbage soon is put under another name."""
         loaded = under.future.result()
-        if self._clock.monotonic_ns() - loaded.put_ns > _LATE_NS:
+        if loaded.is_late(self._clock):
             self.metrics.add("quiver.ship.late_uploads")
             return way.loader.load(under.pending)
         return loaded
@@ -306,6 +304,9 @@ class Shipper:
             way.consumer.commit()  # Whatever is left out is so for good before the rest goes.
         way.consumer.check_lease()
         numbers = self._put_in_line(together)
+        for loaded in together:
+            if loaded.is_late(self._clock):  # The append took long: nobody acks what may be gone.
+                way.loader.put_back(loaded)
         for loaded in together:
             number = numbers.get(loaded.entry.location) if loaded.entry is not None else None
             self._ack(way, loaded, number)

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 from beside_kit import peek
-from shipper_kit import NAME, Rig, arrived, rot_stream
+from shipper_kit import NAME, Rig, arrived, rot_stream, segment_path
 
-from quiver.errors import RemoteError
-from quiver.ship.objects import MemoryBucket, UnclearError
+from quiver.errors import DamageError, RemoteError
+from quiver.ship.objects import MemoryBucket, UnclearError, own_key
 from quiver.ship.shipper import Trouble
 from quiver.testing import Killed, MemoryDisk
 
@@ -189,3 +189,37 @@ def test_an_object_that_waited_too_long_is_put_under_another_name() -> None:
     (entry,) = list(rig.queue().read().entries())
     assert entry.location.endswith(loader_load[1])
     assert arrived(rig.bucket) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["there", "swept"])
+def test_an_object_whose_append_took_too_long_is_put_back_before_anything_is_acked(is_gone) -> None:
+    rig = filled(damaged=True)
+    shipper = rig.shipper(compression="zstd")
+    append = shipper._queue.append
+
+    def slow(*drafts):
+        for draft in drafts if is_gone else ():
+            rig.bucket.delete([own_key(rig.bucket, draft.location)])
+        rig.clock.step("301s")
+        return append(*drafts)
+
+    shipper._queue.append = slow
+    shipper.run()
+    check(rig, damaged=True)
+
+
+def test_an_object_that_is_gone_and_cannot_be_made_again_is_told_of() -> None:
+    rig = filled()
+    shipper = rig.shipper()
+    append = shipper._queue.append
+
+    def slow(*drafts):
+        rig.bucket.delete([own_key(rig.bucket, draft.location) for draft in drafts])
+        for seq in range(2):
+            rig.disk.unlink(segment_path(seq))
+        rig.clock.step("301s")
+        return append(*drafts)
+
+    shipper._queue.append = slow
+    with pytest.raises(DamageError, match="swept"):
+        shipper.run()

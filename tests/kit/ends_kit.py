@@ -118,12 +118,15 @@ class Rig:
     def append(self, *records: bytes, metadata: bytes = b"", key: str | None = None) -> str:
         """Put a batch and append its entry, as a producer of ours does."""
         key = key or self.upload(*records)
-        encoded = encode_batch(list(records or (b"r",)))
-        time_ms = self.clock.wall_ns() // 1_000_000
-        item = Item(0, time_ms, metadata)
-        batch = Batch(encoded.byte_count, encoded.crc32c)
-        self.queue().append(NewEntry(root_key(self.bucket, key), [item], batch))
+        self.queue().append(self.draft(key, *records, metadata=metadata))
         return key
+
+    def draft(self, key: str, *records: bytes, metadata: bytes = b"") -> NewEntry:
+        """Make the entry of a batch that is there."""
+        encoded = encode_batch(list(records or (b"r",)))
+        item = Item(0, self.now_ms(), metadata)
+        batch = Batch(encoded.byte_count, encoded.crc32c)
+        return NewEntry(root_key(self.bucket, key), [item], batch)
 
     def now_ms(self) -> int:
         return self.clock.wall_ns() // 1_000_000

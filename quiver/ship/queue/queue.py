@@ -16,13 +16,14 @@ from quiver.ship.batch import Entropy, mint_name
 from quiver.ship.objects import Bucket
 from quiver.ship.queue.changing import Changer, Counters, State
 from quiver.ship.queue.format import SEQUENCE_MAX, next_epoch
-from quiver.ship.queue.manifest import Manifest, NewEntry
+from quiver.ship.queue.manifest import CutPage, Manifest, NewEntry
 from quiver.ship.queue.marks import which_are_new
 from quiver.ship.queue.pace import Pace
 from quiver.ship.queue.pages import PageCache
 from quiver.ship.queue.reading import QueueView
 from quiver.ship.queue.table import PAGE
 from quiver.ship.queue.turns import Turns
+from quiver.units import SECOND
 
 __all__ = ["Queue", "QueueOptions", "Started"]
 
@@ -31,6 +32,8 @@ _STEPS: Final = 8
 """Beyond the limit of entries in line each of so many parts of it brings another try to page."""
 _KEEP: Final = 4
 """A page leaves one part in so many of the limit in line."""
+_LATE_NS: Final = 300 * SECOND
+"""How old a page may be when it is named: less than any sweeper waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,18 +270,38 @@ class Queue:
             )
             if cut is None:
                 return
-            self.bucket.put(name, cut.data)
-            was_paged = False
-
-            def make(manifest: Manifest, was_sent: bool) -> Manifest | None:  # noqa: FBT001
-                nonlocal was_paged
-                was_paged = was_sent and cut.ref in manifest.table.pages
-                return None if was_paged else manifest.paged(cut)
-
-            state = self._changer.change(make, "page")
-            self.counters.pages += was_paged or cut.ref in state.manifest.table.pages
+            state = self._put_page(cut)
+            self.counters.pages += cut.ref in state.manifest.table.pages
         except QuiverError:
             self.counters.page_failures += 1
+
+    def _put_page(self, cut: CutPage) -> State:
+        """Put a page and name it, unless so much time has passed that a sweeper may have it.
+
+        If that was seen too late, for one of the clocks stands while a machine sleeps, it is put
+        once more: named or not, no sweeper takes what is that young.
+        """
+        begun = self._now()
+
+        def make(manifest: Manifest, was_sent: bool) -> Manifest | None:  # noqa: FBT001
+            if self._is_late(begun) or (was_sent and cut.ref in manifest.table.pages):
+                return None
+            return manifest.paged(cut)
+
+        self.bucket.put(cut.ref.name, cut.data)
+        try:
+            return self._changer.change(make, "page")
+        finally:
+            if self._is_late(begun):
+                self._changer.patiently(
+                    lambda: self.bucket.put(cut.ref.name, cut.data), "put a page of"
+                )
+
+    def _now(self) -> tuple[int, int]:
+        return self._clock.monotonic_ns(), self._clock.wall_ns()
+
+    def _is_late(self, begun: tuple[int, int]) -> bool:
+        return max(now - then for now, then in zip(self._now(), begun, strict=True)) > _LATE_NS
 
     def _steps(self, manifest: Manifest) -> int:
         """Count by how many parts what is in line is beyond its limits."""

@@ -1,4 +1,6 @@
-"""Read and write a store with Spark. Needs ``pip install 'quiver-store[spark]'``, Java included.
+"""Read and write a store with Spark, and read a queue.
+
+Needs ``pip install 'quiver-store[spark]'``, Java included.
 
 =================  ===========================================================================
 ``session``        a local Spark session that works out of the box
@@ -17,6 +19,7 @@
 ``stream_driver``  decides what comes next, and acks
 ``stream_plan``    shares a micro-batch out into tasks
 ``stream_read``    reads the share of one task
+``queue``          the same from a queue in object storage
 ``sink``           ``df.write.format("quiver")`` and ``writeStream``: options, staging, commit
 ``sink_schema``    Spark types to Arrow's
 ``discovery``      what lets Spark find the source by itself

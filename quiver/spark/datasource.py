@@ -1,4 +1,4 @@
-"""``spark.read.format("quiver")``: a store's finalized segments as a Spark data source.
+"""``spark.read.format("quiver")``: a store's finalized segments, or a queue, as a data source.
 
 ::
 
@@ -7,8 +7,8 @@
 Options, in any case (``quiver.spark.options``); an unknown one is an error:
 
 =====================  =========================================================================
-``path``               the store's folder, usually the argument of ``load``
-``slot``               which slot to read; required
+``path``               the store's folder, or a queue: usually the argument of ``load``
+``slot``               which slot to read; required for a store
 ``columns``            names separated by commas: the only ones that are read, in this order
 ``startingSegment``    from this segment on: ``12`` for all cores, or ``core_0:12,core_1:3``
 ``endingSegment``      up to this segment, and without it (``quiver.spark.span``)
@@ -34,6 +34,18 @@ Columns that are ``NOT NULL`` in it Spark does not ask for nulls, value by value
 One ``load`` is one snapshot: the list of segments is fixed when the DataFrame is made, and all that
 is derived from it reads the same rows. Load again to see newer ones. If the store has deleted a
 segment of the snapshot by then the query fails and says that the snapshot has expired.
+
+**A queue** (``quiver.ship``) is what a path with a scheme names, ``s3://bucket/path``, ``az://``,
+``gs://`` or ``file:///folder``, and a folder that holds one. Its entries are the segments that
+stores on any machine have shipped; ``load`` takes the list of them as its snapshot, acks nothing
+and fences nobody. Options of the table that speak of segments by number, of ``mergeSchema`` and of
+``pushdown`` are refused. ``bucket.<name>`` is what the object store is told: ``bucket.endpoint``,
+``bucket.access_key_id``, ``bucket.secret_access_key`` and others (``quiver.ship.objects.options``);
+what is not said is looked for in the environment of each process. ``includeMetadata`` adds
+``_store_id`` behind the others. Without ``slot`` the records of any queue are read as they are:
+``sequence``, ``index``, ``ingestion_time``, ``metadata``, ``value``. To know the columns one batch
+of each schema is fetched, and none if you say them with ``.schema(...)``; then a name that is
+nowhere is a column of nulls.
 
 With ``pushdown`` Spark hands filters down: what their statistics exclude is not read, most rows
 that do not pass are left out, and Spark tries each filter again. But Spark 4.3 keeps one plan for
@@ -72,9 +84,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from quiver.disk import LocalDisk
-from quiver.errors import MissingError, QuiverError
+from quiver.errors import ConfigError, MissingError, QuiverError
 from quiver.scan import Scan
 from quiver.spark import options as o
+from quiver.spark.queue import QueueReader, QueueSource, queue_at
 from quiver.spark.reader import FilteringReader, QuiverReader, choose
 from quiver.spark.schema import arrow_schema, to_spark_schema
 from quiver.spark.sink import QuiverStreamWriter, QuiverWriter, batch_writer, stream_writer
@@ -90,6 +103,10 @@ _PARTITION_BYTES_MAX: Final = 256 << 20
 _NO_PATH: Final = (
     'say .load("path/to/store"); Spark does not hand the options of CREATE TABLE back: make a '
     "TEMPORARY VIEW, or say SELECT ... FROM t WITH (`path`='...', `slot`='...')"
+)
+_NOT_WRITTEN: Final = ConfigError(
+    "path: a queue is not written by Spark, stores are",
+    hint="write into a store in a folder, and ship that: quiver ship DIR URL",
 )
 _TRIES: Final = 5
 
@@ -110,7 +127,8 @@ class QuiverDataSource(DataSource):
         self._ready: Scan | None = None
         # Spark makes a source for writing too, where there may be no store yet: what is wrong with
         # reading is told to who reads.
-        self._found: Scan | QuiverError = self._look()
+        self._queue = queue_at(self._path, self._given)
+        self._found: Scan | QuiverError = self._look() if self._queue is None else _NOT_WRITTEN
 
     @classmethod
     def name(cls) -> str:
@@ -121,6 +139,8 @@ class QuiverDataSource(DataSource):
         """Give the slot's representative schema in Spark's types, all nullable."""
         self._is_inferred = True  # Spark asks for it unless the user has given one.
         given = self._given
+        if (queue := self._as_queue()) is not None:
+            return to_spark_schema(queue.schema(), nanoseconds=self._nanoseconds)
         asks_checkpoint = given.find(o.SUBSCRIBER) and given.find(o.CHECKPOINT_LOCATION)
         if asks_checkpoint:
             schema = with_metadata(given, stream_schema(given, self._all()))
@@ -128,8 +148,10 @@ class QuiverDataSource(DataSource):
             schema = self._known_schema()
         return to_spark_schema(schema, nanoseconds=self._nanoseconds)
 
-    def reader(self, schema: StructType) -> QuiverReader:
+    def reader(self, schema: StructType) -> QuiverReader | QueueReader:
         """Plan the reading of the columns of ``schema``, which may be the user's own."""
+        if (queue := self._as_queue()) is not None:
+            return queue.reader(schema, is_inferred=self._is_inferred)
         given, scan = self._given, self._resolved()
         given.check_use("batch")
         stored, metadata = pa.schema([]), given.get(o.INCLUDE_METADATA, False)
@@ -154,16 +176,30 @@ class QuiverDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> QuiverStreamReader:  # noqa: N802
         """Read the columns of ``schema`` as segments come."""
+        if (queue := self._as_queue()) is not None:
+            return queue.stream_reader(schema, is_inferred=self._is_inferred)
         query = stream_query(self._given, self._all(), schema, is_inferred=self._is_inferred)
         return QuiverStreamReader(query)
 
     def writer(self, schema: StructType, overwrite: bool) -> QuiverWriter:  # noqa: FBT001
         """Plan a batch write (``quiver.spark.sink``)."""
+        self._refuse_queue()
         return batch_writer(self._given, schema, self._found, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> QuiverStreamWriter:  # noqa: FBT001, N802
         """Plan the writing of a micro-batch."""
+        self._refuse_queue()
         return stream_writer(self._given, schema, self._found, overwrite=overwrite)
+
+    def _as_queue(self) -> QueueSource | None:
+        """Give the queue if the path names one; raises what kept it from being looked at."""
+        if isinstance(self._queue, QuiverError):
+            raise self._queue
+        return self._queue
+
+    def _refuse_queue(self) -> None:
+        if self._queue is not None:
+            raise _NOT_WRITTEN
 
     def _known_schema(self) -> pa.Schema:
         return with_metadata(self._given, self._resolved().schema)

@@ -1,7 +1,9 @@
 """The options of ``format("quiver")``: one table of them, checked before anything is read.
 
 Names are taken in any case, for Spark hands them over in small letters. An unknown one is an error,
-and so is one that has no meaning for what is done: for a batch, a stream, or writing.
+and so is one that has no meaning for what is done: for a batch, a stream, or writing, of a store or
+of a queue. What begins with ``bucket.`` is for the object store of a queue: it may be secret, and
+is shown nowhere.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from quiver.errors import ConfigError, InputError
 from quiver.scan.times import ingestion_range
 from quiver.spark.schema import Nanoseconds
 from quiver.spark.span import parse_marks
-from quiver.units import parse_bytes
+from quiver.units import parse_bytes, parse_duration
 
 __all__ = [
     "BATCH_ID",
     "CHECKPOINT_LOCATION",
     "COLUMNS",
     "CONFIG",
+    "CONSUME",
     "CREATE_IF_MISSING",
     "ENDING_SEGMENT",
     "ENDING_TIME",
@@ -36,6 +39,7 @@ __all__ = [
     "MERGE_SCHEMA",
     "MIN_PARTITIONS",
     "PATH",
+    "POLL_INTERVAL",
     "PUSHDOWN",
     "SCHEMA_CHANGE",
     "SINK",
@@ -46,6 +50,7 @@ __all__ = [
     "STARTING_SEGMENT",
     "STARTING_TIME",
     "SUBSCRIBER",
+    "SWEEP",
     "TIMESTAMP_UNIT",
     "Option",
     "Options",
@@ -60,12 +65,20 @@ __all__ = [
 
 T = TypeVar("T")
 
-Use: TypeAlias = Literal["batch", "stream", "write"]
-"""What a data source is asked to do: ``read``, ``readStream``, or one of the two ways to write."""
+Use: TypeAlias = Literal["batch", "stream", "write", "queue", "queue_stream"]
+"""What a data source is asked to do: ``read``, ``readStream``, or one of the two ways to write; and
+the first two of a queue."""
 
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _MARK: Final = "option."
-_SPOKEN: Final = {"batch": "reading a batch", "stream": "reading a stream", "write": "writing"}
+_BUCKET: Final = "bucket."
+_SPOKEN: Final = {
+    "batch": "reading a batch",
+    "stream": "reading a stream",
+    "write": "writing",
+    "queue": "reading a batch from a queue",
+    "queue_stream": "reading a stream from a queue",
+}
 
 
 def text(name: str, value: str) -> str:  # noqa: ARG001
@@ -136,6 +149,11 @@ def _time(name: str, value: str) -> int:
     return cast("int", found)
 
 
+def _interval(name: str, value: str) -> int:
+    """Read a time, such as ``250ms``, in nanoseconds."""
+    return parse_duration(value, key=name)
+
+
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
     """One option: its name as documents write it, what reads its value, what it is for."""
@@ -145,11 +163,16 @@ class Option(Generic[T]):
     uses: frozenset[Use]
 
 
-_READING: Final[frozenset[Use]] = frozenset({"batch", "stream"})
+_READING: Final[frozenset[Use]] = frozenset({"batch", "stream", "queue", "queue_stream"})
+_OF_STORES: Final[frozenset[Use]] = frozenset({"batch", "stream"})
 _BATCH: Final[frozenset[Use]] = frozenset({"batch"})
+_ANY_BATCH: Final[frozenset[Use]] = frozenset({"batch", "queue"})
 _WRITING: Final[frozenset[Use]] = frozenset({"write"})
 _STREAM: Final[frozenset[Use]] = frozenset({"stream"})
-_ALL: Final[frozenset[Use]] = frozenset({"batch", "stream", "write"})
+_ANY_STREAM: Final[frozenset[Use]] = frozenset({"stream", "queue_stream"})
+_QUEUE_STREAM: Final[frozenset[Use]] = frozenset({"queue_stream"})
+_QUEUE: Final[frozenset[Use]] = frozenset({"queue", "queue_stream"})
+_ALL: Final[frozenset[Use]] = _READING | _WRITING
 
 PATH: Final = Option("path", text, _ALL)
 SLOT: Final = Option("slot", text, _ALL)
@@ -161,10 +184,10 @@ MIN_PARTITIONS: Final = Option("minPartitions", above_zero, _READING)
 INCLUDE_METADATA: Final = Option("includeMetadata", truth, _READING)
 FAIL_ON_DATA_LOSS: Final = Option("failOnDataLoss", truth, _READING)
 
-STARTING_SEGMENT: Final = Option("startingSegment", parse_marks, _READING)
+STARTING_SEGMENT: Final = Option("startingSegment", parse_marks, _OF_STORES)
 ENDING_SEGMENT: Final = Option("endingSegment", parse_marks, _BATCH)
 STARTING_TIME: Final = Option("startingTime", _time, _READING)
-ENDING_TIME: Final = Option("endingTime", _time, _BATCH)
+ENDING_TIME: Final = Option("endingTime", _time, _ANY_BATCH)
 MERGE_SCHEMA: Final = Option("mergeSchema", truth, _BATCH)
 PUSHDOWN: Final = Option("pushdown", one_of("never", "once"), _BATCH)
 
@@ -192,7 +215,7 @@ SLOTS: Final = Option("slots", _names, _WRITING)
 CONFIG: Final = Option("config", text, _WRITING)
 SINK_ID: Final = Option("sinkId", text, _WRITING)
 BATCH_ID: Final = Option("batchId", not_below_zero, _WRITING)
-CHECKPOINT_LOCATION: Final = Option("checkpointLocation", text, _STREAM | _WRITING)
+CHECKPOINT_LOCATION: Final = Option("checkpointLocation", text, _ANY_STREAM | _WRITING)
 """Spark's own; it hands it to the sink as well, but not to a source."""
 
 _WRITE_OPTIONS: Final = (
@@ -206,16 +229,20 @@ _WRITE_OPTIONS: Final = (
     CHECKPOINT_LOCATION,
 )
 
-STARTING_OFFSETS: Final = Option("startingOffsets", one_of("earliest", "latest"), _STREAM)
-MAX_SEGMENTS: Final = Option("maxSegmentsPerTrigger", above_zero, _STREAM)
-MAX_BYTES: Final = Option("maxBytesPerTrigger", size, _STREAM)
-SCHEMA_CHANGE: Final = Option("schemaChange", one_of("fail", "ignore"), _STREAM)
+STARTING_OFFSETS: Final = Option("startingOffsets", one_of("earliest", "latest"), _ANY_STREAM)
+MAX_SEGMENTS: Final = Option("maxSegmentsPerTrigger", above_zero, _ANY_STREAM)
+MAX_BYTES: Final = Option("maxBytesPerTrigger", size, _ANY_STREAM)
+SCHEMA_CHANGE: Final = Option("schemaChange", one_of("fail", "ignore"), _ANY_STREAM)
 SUBSCRIBER: Final = Option("subscriber", text, _STREAM)
-SINK: Final = Option("sink", text, _STREAM)
+SINK: Final = Option("sink", text, _ANY_STREAM)
+CONSUME: Final = Option("consume", truth, _QUEUE_STREAM)
+POLL_INTERVAL: Final = Option("pollInterval", _interval, _QUEUE_STREAM)
+SWEEP: Final = Option("sweep", truth, _QUEUE_STREAM)
 
 _STREAM_OPTIONS: Final = (
     *(STARTING_OFFSETS, MAX_SEGMENTS, MAX_BYTES),
     *(SCHEMA_CHANGE, SUBSCRIBER, SINK),
+    *(CONSUME, POLL_INTERVAL, SWEEP),
 )
 
 _KNOWN: Final[dict[str, Option[object]]] = {
@@ -237,7 +264,12 @@ class Options:
     def __init__(self, given: Mapping[str, str]) -> None:
         """Read all; raises ConfigError that names the first that is wrong."""
         self._values: dict[str, object] = {}
+        self.bucket: dict[str, str] = {}
+        """What the object store is told, by names without the prefix; secrets among it."""
         for key, value in _of_table(given).items():
+            if key.lower().startswith(_BUCKET):
+                self.bucket[key.lower().removeprefix(_BUCKET)] = value
+                continue
             option = _known(key.lower())
             self._values[option.name] = option.parse(option.name, value)
 
@@ -256,8 +288,18 @@ class Options:
             raise ConfigError(f"format quiver needs the option {option.name!r}", hint=hint)
         return cast("T", value)
 
+    def __repr__(self) -> str:
+        """Say which were given, and no value: there may be a secret in one."""
+        names = [*self._values, *(f"{_BUCKET}{name}" for name in self.bucket)]
+        return f"Options({', '.join(names)})"
+
     def check_use(self, use: Use) -> None:
         """Raise ConfigError if an option was given that has no meaning for this."""
+        if self.bucket and use not in _QUEUE:
+            raise ConfigError(
+                f"{_BUCKET}{next(iter(self.bucket))}: has no meaning for a store in a folder",
+                hint="it is for a queue, such as .load('s3://bucket/path')",
+            )
         for name in self._values:
             uses = _KNOWN[name.lower()].uses
             if use not in uses:

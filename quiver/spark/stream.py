@@ -1,13 +1,14 @@
-"""``spark.readStream.format("quiver")``: the finalized segments of a store, as they come.
+"""``spark.readStream.format("quiver")``: segments of a store, or of a queue, as they come.
 
-Offsets are positions in each core (``quiver.checkpoint.offsets``), so a batch that is done again
-has the very same rows. ``StreamDriver`` decides, in a process of its own; tasks only read.
+Offsets are positions in each core (``quiver.checkpoint.offsets``) or in the queue
+(``quiver.spark.queue.offsets``), so a batch that is done again has the very same rows. A driver
+decides, in a process of its own; tasks only read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -21,8 +22,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from quiver.clock import SystemClock
+from quiver.source.stores import Limits
 from quiver.spark.stream_driver import StreamDriver
-from quiver.spark.stream_query import StreamQuery
 from quiver.spark.stream_read import check_query, read_share
 from quiver.spark.worker import settle
 
@@ -31,22 +32,74 @@ __all__ = ["QuiverStreamReader"]
 _QUERY_ID = "sql.streaming.queryId"
 
 
-class QuiverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's face of a ``StreamDriver``. Nothing is opened before Spark asks something."""
+class Query(Protocol):
+    """What a driver and the tasks of a query have to agree on; goes to both."""
 
-    def __init__(self, query: StreamQuery) -> None:
-        """Read what ``query`` says."""
-        self._query = query
-        self._driver: StreamDriver | None = None
+    @property
+    def limits(self) -> Limits:
+        """How much a batch takes at most."""
+        ...
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder of the query's checkpoint; empty if it is not known, or elsewhere."""
+        ...
+
+
+class Driver(Protocol):
+    """The one process of a query that decides. Offsets are what it makes of them."""
+
+    def initial(self) -> dict[str, Any]:
+        """Say where a query without a checkpoint begins."""
+        ...
+
+    def aim(self) -> None:
+        """Take what is there now as the end of the query."""
+        ...
+
+    def latest(self, start: Mapping[str, Any], *, is_limited: bool) -> dict[str, Any]:
+        """Say up to where the next batch goes; ``start`` itself if there is nothing new."""
+        ...
+
+    def report(self) -> dict[str, Any]:
+        """Say how far the source is, and how much of that is in no batch yet."""
+        ...
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[Any]:
+        """Share out what lies between two offsets."""
+        ...
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Ack what is committed and on the disk by now."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+class QuiverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark's face of a driver. Nothing is opened before Spark asks something."""
+
+    def __init__(
+        self,
+        query: Query,
+        *,
+        decide: Callable[..., Driver] = StreamDriver,
+        read: Callable[..., Iterator[pa.RecordBatch]] = read_share,
+    ) -> None:
+        """Read what ``query`` says; ``decide`` makes a driver of it, ``read`` a task's rows."""
+        self._query, self._decide, self._read = query, decide, read
+        self._driver: Driver | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Go to the tasks without what belongs to the process that decides."""
-        return {"_query": self._query, "_driver": None}
+        return vars(self) | {"_driver": None}
 
     @property
-    def _decides(self) -> StreamDriver:
+    def _decides(self) -> Driver:
         if self._driver is None:
-            self._driver = StreamDriver(self._query, clock=SystemClock())
+            self._driver = self._decide(self._query, clock=SystemClock())
         return self._driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -82,8 +135,9 @@ class QuiverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read the share of one task."""
         settle()
         context = TaskContext.get()
-        check_query(self._query, None if context is None else context.getLocalProperty(_QUERY_ID))
-        return read_share(self._query, partition.value or ())
+        query_id = None if context is None else context.getLocalProperty(_QUERY_ID)
+        check_query(self._query.checkpoint, query_id)
+        return self._read(self._query, partition.value or ())
 
     def commit(self, end: dict[str, Any]) -> None:
         """Ack, as the subscriber, what is committed and on the disk."""

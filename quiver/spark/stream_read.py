@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,6 +23,31 @@ from quiver.spark.stream_query import StreamQuery
 from quiver.spark.tasks import open_store, with_place
 
 __all__ = ["check_query", "check_schema", "read_share"]
+
+
+class Asked(Protocol):
+    """What a query says of its columns."""
+
+    @property
+    def slot(self) -> str:
+        """Whose columns they are."""
+        ...
+
+    @property
+    def in_files(self) -> pa.Schema:
+        """Those that are read, without those that no file has."""
+        ...
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether they were named, so that others are no change."""
+        ...
+
+    @property
+    def ignores_change(self) -> bool:
+        """Whether new ones are left out."""
+        ...
+
 
 _RESTART = "stop the query and start it again with the same checkpoint: it takes them up then"
 
@@ -71,7 +97,7 @@ def _place(span: Span) -> str:
     return f"segment {span.segment.segment_seq} of core {span.segment.core}"
 
 
-def check_schema(found: pa.Schema, query: StreamQuery, *, place: str) -> None:
+def check_schema(found: pa.Schema, query: Asked, *, place: str) -> None:
     """Raise InputError if data has columns that the query does not know, or cannot hold.
 
     New ones are left out if the query ignores changes, or has named its own.
@@ -97,14 +123,14 @@ def check_schema(found: pa.Schema, query: StreamQuery, *, place: str) -> None:
             )
 
 
-def check_query(query: StreamQuery, query_id: str | None) -> None:
+def check_query(checkpoint: str, query_id: str | None) -> None:
     """Raise ConfigError if the checkpoint that acks are made from is another query's.
 
     Only where the checkpoint can be seen, and Spark tells which query it is.
     """
-    if not query.checkpoint or not query_id:
+    if not checkpoint or not query_id:
         return
-    with closing(CheckpointFolder(query.checkpoint)) as folder:
+    with closing(CheckpointFolder(checkpoint)) as folder:
         disk = folder.disk
         if disk is None or disk.stat("metadata") is None:
             return
@@ -113,6 +139,6 @@ def check_query(query: StreamQuery, query_id: str | None) -> None:
     found = json.loads(text or "{}").get("id", query_id)
     if found != query_id:
         raise ConfigError(
-            f"checkpointLocation: {query.checkpoint} is of query {found}, and this is {query_id}",
+            f"checkpointLocation: {checkpoint} is of query {found}, and this is {query_id}",
             hint="say what the writer of this query is told",
         )

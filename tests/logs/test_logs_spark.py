@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from spark_queue_kit import Depot, source
 from store_kit import writer
 
+from quiver.ship.objects import FolderBucket
 from quiver.spark import QuiverDataSource
 
 
@@ -43,3 +45,21 @@ def test_rows_that_went_before_they_were_read_are_told_one_time(heard, tmp_path)
     (fields,) = heard.of("spark.rows_lost")
     assert fields["split"] == "core_0"
     assert fields["error"].startswith("segment 1 of core 0 is gone")
+
+
+def test_what_is_planned_of_a_queue_is_told_and_so_is_each_batch_that_is_lost(
+    tmp_path, heard
+) -> None:
+    depot = Depot(FolderBucket(str(tmp_path / "queue")))
+    depot.logs(1)
+    key = depot.logs(2)
+    made = source(f"file://{tmp_path}/queue", slot="logs", failOnDataLoss="false")
+    reader = made.reader(made.schema())
+    (partition, *rest) = reader.partitions()
+    assert not rest
+    (planned,) = heard.of("spark.queue_planned")
+    assert (planned["partition_count"], planned["batch_count"]) == (1, 2)
+    depot.bucket.delete([key])
+    assert sum(batch.num_rows for batch in reader.read(partition)) == 1
+    (lost,) = heard.of("spark.batch_lost")
+    assert (lost["sequence"], lost["location"]) == (1, key)

@@ -350,10 +350,10 @@ def test_the_checkpoint_of_another_query_is_found_out_in_a_task(subscribed) -> N
     spark, make = subscribed
     query = make()._query
     spark.log(0, {})
-    check_query(query, "the query")
-    check_query(query, None)
+    check_query(query.checkpoint, "the query")
+    check_query(query.checkpoint, None)
     with pytest.raises(ConfigError, match="is of query the query, and this is another"):
-        check_query(query, "another")
+        check_query(query.checkpoint, "another")
 
 
 def test_dictionaries_that_do_not_fit_into_one_are_in_one_share(write) -> None:

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from quiver.source.stores.admission import Limits
-from quiver.source.stores.bundles import Span, read_span, read_timed
+from quiver.source.stores.bundles import Span, read_bundles, read_span, read_timed
 from quiver.source.stores.connector import StoreConnector
 from quiver.source.stores.planner import Backlog, Planner, Positions
 from quiver.source.stores.position import Position
@@ -27,6 +27,7 @@ __all__ = [
     "Positions",
     "Span",
     "StoreConnector",
+    "read_bundles",
     "read_span",
     "read_timed",
 ]

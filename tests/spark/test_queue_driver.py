@@ -126,7 +126,7 @@ def test_two_cores_and_two_stores_are_told_apart(depot: Depot) -> None:
     assert taken(driver, start, end) == [1, 2, 3]
     offset = decode_offset(end, queue="memory:queue", slot="logs")
     own, others = depot.machine.store_id, other.store_id
-    assert offset.seen == {(own, 0): 0, (own, 1): 0, (others, 0): 0}
+    assert offset.seen == {f"{own}/core_0": 0, f"{own}/core_1": 0, f"{others}/core_0": 0}
 
 
 def test_the_query_that_came_last_has_the_queue(depot: Depot) -> None:

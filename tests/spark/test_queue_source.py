@@ -16,10 +16,11 @@ from spark_queue_kit import Depot, Machine, batch_rows, log, rows, source, strea
 
 from quiver.errors import ConfigError, DamagedEntry, InputError, MissingError, QuiverError
 from quiver.ship.objects import FolderBucket
-from quiver.ship.queue import changing
+from quiver.ship.queue import NewEntry, Queue, changing
 from quiver.spark import QuiverDataSource
 from quiver.spark.options import Options
 from quiver.spark.queue.address import is_queue
+from quiver.spark.queue.entries import LOCATIONS_MAX
 from quiver.spark.queue.memory import recall
 
 ALL = ReadAllAvailable()
@@ -196,6 +197,29 @@ def test_records_of_anybody_come_as_a_stream(depot: Depot, place: str) -> None:
     assert rows(reader, start, end, "value") == [b"one", b"two"]
     reader.commit(end)
     assert depot.sequences == []
+
+
+def test_records_of_a_batch_that_is_there_twice_are_read_once(depot: Depot, place: str) -> None:
+    def twice() -> None:
+        (*_, entry) = depot.queue.read().entries()
+        Queue(depot.bucket).append(NewEntry(entry.location, entry.items, entry.batch))
+
+    depot.put((b"", b"one"))
+    twice()
+    assert batch_rows(place, "value") == [b"one"]
+    reader = stream(place)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert rows(reader, start, end, "value") == [b"one"]
+    twice()
+    later = stream(place)
+    more = later.latestOffset(end, ALL)
+    assert (more["sequence"], rows(later, end, more, "value")) == (3, [])
+    for number in range(LOCATIONS_MAX + 1):
+        depot.put((b"", str(number).encode()))
+    last = later.latestOffset(more, ALL)
+    assert len(rows(later, more, last, "value")) == LOCATIONS_MAX + 1
+    assert len(last["seen"]) == LOCATIONS_MAX
 
 
 def test_a_query_knows_its_columns_when_all_is_acked(tmp_path, depot: Depot, place: str) -> None:

@@ -52,6 +52,7 @@ def test_a_queue_is_read_by_a_batch_and_by_one_query_at_a_time(
             "sink": str(tmp_path / f"lake-{name}"),
         }
         made = spark.readStream.format("quiver").options(slot="logs", **bucket, **places)
+        made = made.option("pollInterval", "0s")  # What is put is to be there at once.
         if name == "two":  # By then all is acked, and the queue tells no columns.
             made = made.schema("n long")
         writer = made.load(url).writeStream.format("parquet")

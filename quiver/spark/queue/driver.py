@@ -97,7 +97,7 @@ class QueueDriver:
         found = []
         for entry in self._between(view, begin.sequence, stop.sequence):
             seen = sieve.look(entry)
-            sieve.let_through(seen.segments)
+            sieve.let_through(seen)
             if seen.descriptor is not None:
                 found.append(seen.descriptor)
         self._given = self._given or stop
@@ -186,7 +186,7 @@ class QueueDriver:
                 ):
                     return begin.to(end, sieve.seen)
                 segments, size = more, bigger
-            sieve.let_through(seen.segments)
+            sieve.let_through(seen)
             end = entry.sequence + 1
         return begin.to(upto, sieve.seen)
 

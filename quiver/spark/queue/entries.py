@@ -1,17 +1,27 @@
-"""Which segments an entry of the queue brings, and which of them are to be read."""
+"""Which segments an entry of the queue brings, and which of them are to be read.
+
+Where records are read as they are, an entry is a repeat if its batch was there a few entries ago:
+whoever appended it never saw the answer, and appended it again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import blake3
 
 from quiver.errors import InputError
 from quiver.ship.consumer import CallRange, Descriptor
 from quiver.ship.queue import Entry
 from quiver.ship.shipper import ShippedSegment, decode_payload, is_payload
-from quiver.spark.queue.offsets import Core
+from quiver.spark.queue.offsets import Marks
 
-__all__ = ["Seen", "Sieve", "descriptor_of", "segments_of"]
+__all__ = ["LOCATIONS_MAX", "Seen", "Sieve", "descriptor_of", "segments_of"]
+
+LOCATIONS_MAX: Final = 64
+"""So many of the last locations are known; a repeat is one or two entries behind."""
+_DIGEST_BYTES: Final = 16
 
 
 def segments_of(entry: Entry, *, place: str) -> tuple[ShippedSegment, ...]:
@@ -38,8 +48,8 @@ def descriptor_of(entry: Entry, leave_out: tuple[int, ...] = ()) -> Descriptor:
 class Seen(NamedTuple):
     """What came of looking at one entry."""
 
-    segments: tuple[ShippedSegment, ...]
-    """Those that came for the first time."""
+    marks: Marks
+    """What came for the first time."""
     descriptor: Descriptor | None
     """What is to be fetched; None if nothing of the entry is wanted."""
 
@@ -55,7 +65,7 @@ class Sieve:
 
     def __init__(
         self,
-        seen: Mapping[Core, int],
+        seen: Marks,
         *,
         place: str,
         is_wanted: Callable[[ShippedSegment], bool] = lambda _: True,
@@ -63,7 +73,7 @@ class Sieve:
     ) -> None:
         """Go on behind ``seen``; what is not wanted counts as let through, and is not read.
 
-        Without ``has_segments`` records may be anything, and all of them are let through.
+        Without ``has_segments`` records may be anything.
         """
         self._has_segments = has_segments
         self.seen = dict(seen)
@@ -73,23 +83,28 @@ class Sieve:
     def look(self, entry: Entry) -> Seen:
         """Look at the next entry; raises what ``segments_of`` does."""
         if not self._has_segments:
-            return Seen((), descriptor_of(entry))
-        fresh: list[ShippedSegment] = []
+            return self._look_at_location(entry)
         left_out: list[int] = []
-        highest: dict[Core, int] = {}
+        highest: dict[str, int] = {}
         for index, segment in enumerate(segments_of(entry, place=self._place)):
-            core = segment.store_id, segment.core
-            before = highest.get(core, self.seen.get(core, -1))
-            if segment.segment_seq <= before:
+            core = f"{segment.store_id}/core_{segment.core}"
+            if segment.segment_seq <= highest.get(core, self.seen.get(core, -1)):
                 left_out.append(index)
                 continue
             highest[core] = segment.segment_seq
-            fresh.append(segment)
             if not self._is_wanted(segment):
                 left_out.append(index)
         is_empty = len(left_out) == len(entry.items)
-        return Seen(tuple(fresh), None if is_empty else descriptor_of(entry, tuple(left_out)))
+        return Seen(highest, None if is_empty else descriptor_of(entry, tuple(left_out)))
 
-    def let_through(self, segments: tuple[ShippedSegment, ...]) -> None:
-        """Note that these are behind us."""
-        self.seen |= {(each.store_id, each.core): each.segment_seq for each in segments}
+    def _look_at_location(self, entry: Entry) -> Seen:
+        digest = blake3.blake3(entry.location.encode()).hexdigest(_DIGEST_BYTES)
+        if digest in self.seen:
+            return Seen({}, None)
+        return Seen({digest: entry.sequence}, descriptor_of(entry))
+
+    def let_through(self, seen: Seen) -> None:
+        """Note that what came is behind us."""
+        self.seen |= seen.marks
+        if not self._has_segments and len(self.seen) > LOCATIONS_MAX:
+            del self.seen[min(self.seen, key=lambda digest: self.seen[digest])]

@@ -9,7 +9,8 @@
 of its first batch Spark keeps the end alone. ``seen`` has the highest segment of each core that was
 before it: a segment that comes a second time, under another name perhaps, is at or below that and
 is passed over. It is a part of the offset, so a batch that is done again passes over the same ones
-whatever the queue has forgotten. ``since``, if it is there, is the time before which bundles are
+whatever the queue has forgotten. Where records are read as they are, ``seen`` has digests of the
+last locations, each with its entry. ``since``, if it is there, is the time before which bundles are
 left out. Keys are sorted: Spark compares offsets as texts.
 """
 
@@ -23,15 +24,15 @@ from typing import Any, Final, TypeAlias
 
 from quiver.errors import InputError, VersionError
 
-__all__ = ["Core", "Offset", "decode_offset", "encode_offset", "is_offset_of"]
+__all__ = ["Marks", "Offset", "decode_offset", "encode_offset", "is_offset_of"]
 
-Core: TypeAlias = tuple[str, int]
-"""Whose a segment is: the id of its store, and the number of its core."""
+Marks: TypeAlias = Mapping[str, int]
+"""By core, ``<id of the store>/core_<number>``, the highest segment; by location, its entry."""
 
 _CONNECTOR: Final = "quiver-queue"
 _VERSION: Final = 1
 _FIELDS: Final = {"connector", "first", "queue", "seen", "sequence", "slot", "version"}
-_CORE: Final = re.compile(r"([0-9a-f]{32})/core_(0|[1-9][0-9]{0,4})")
+_MARK: Final = re.compile(r"[0-9a-f]{32}(/core_(0|[1-9][0-9]{0,4}))?")
 _SHOWN: Final = 100
 
 
@@ -41,10 +42,10 @@ class Offset:
 
     sequence: int
     first: int
-    seen: Mapping[Core, int] = field(default_factory=dict)
+    seen: Marks = field(default_factory=dict)
     since_ns: int | None = None
 
-    def to(self, sequence: int, seen: Mapping[Core, int]) -> Offset:
+    def to(self, sequence: int, seen: Marks) -> Offset:
         """Give the place that a batch ends with which begins here."""
         return Offset(sequence, self.first, seen, self.since_ns)
 
@@ -60,12 +61,11 @@ class Offset:
 
 def encode_offset(offset: Offset, *, queue: str, slot: str) -> dict[str, Any]:
     """Write an offset, whose keys are in order."""
-    seen = {f"{store}/core_{core}": seq for (store, core), seq in offset.seen.items()}
     found: dict[str, Any] = {
         "connector": _CONNECTOR,
         "first": offset.first,
         "queue": queue,
-        "seen": dict(sorted(seen.items())),
+        "seen": dict(sorted(offset.seen.items())),
         "sequence": offset.sequence,
     }
     if offset.since_ns is not None:
@@ -89,7 +89,7 @@ def decode_offset(value: Mapping[str, Any], *, queue: str, slot: str) -> Offset:
         and _is_number(value["first"])
         and _is_number(value["sequence"])
         and isinstance(seen, Mapping)
-        and all(_CORE.fullmatch(name) and _is_number(seq) for name, seq in seen.items())
+        and all(_MARK.fullmatch(name) and _is_number(seq) for name, seq in seen.items())
         and (since is None or isinstance(since, int))
     )
     if not is_one:
@@ -101,8 +101,7 @@ def decode_offset(value: Mapping[str, Any], *, queue: str, slot: str) -> Offset:
             f"query reads {slot!r} of {queue}",
             hint="each query has a checkpoint of its own; begin anew with an empty folder",
         )
-    found = {_core(name): seq for name, seq in (seen or {}).items()}
-    return Offset(value["sequence"], value["first"], found, since)
+    return Offset(value["sequence"], value["first"], dict(seen or {}), since)
 
 
 def is_offset_of(value: object, *, queue: str, slot: str) -> bool:
@@ -116,8 +115,3 @@ def is_offset_of(value: object, *, queue: str, slot: str) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _core(name: str) -> Core:
-    store, _, core = name.rpartition("/core_")
-    return store, int(core)

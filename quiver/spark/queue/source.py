@@ -92,7 +92,7 @@ class QueueSource:
         found = []
         for entry in self._waiting():
             seen = sieve.look(entry)
-            sieve.let_through(seen.segments)
+            sieve.let_through(seen)
             if seen.descriptor is not None:
                 found.append(seen.descriptor)
         parts = share_out(

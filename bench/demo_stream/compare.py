@@ -18,7 +18,7 @@ from quiver.disk import LocalDisk
 from quiver.errors import QuiverError
 from quiver.segment import parse_segment_name
 
-__all__ = ["Outcome", "committed", "compare", "deleted_early", "read_sink"]
+__all__ = ["Outcome", "committed", "compare", "deleted_early", "read_sink", "sink_files"]
 
 _KEYS: Final = [("core", "ascending"), ("n", "ascending")]
 
@@ -40,8 +40,8 @@ class Outcome:
         return not (self.lost or self.twice or self.differ or self.problems)
 
 
-def read_sink(sink: str) -> pa.Table:
-    """Read what a file sink holds as Spark does: the files that its log names, each once."""
+def sink_files(sink: str) -> list[str]:
+    """List the files that a sink's log names, which is what it holds; each once."""
     log = os.path.join(sink, "_spark_metadata")
     paths: set[str] = set()
     for name in os.listdir(log):
@@ -49,7 +49,12 @@ def read_sink(sink: str) -> pa.Table:
             with open(os.path.join(log, name), encoding="utf-8") as file:
                 lines = file.read().splitlines()[1:]
             paths |= {unquote(urlsplit(json.loads(line)["path"]).path) for line in lines}
-    tables = [pq.read_table(path, partitioning=None) for path in sorted(paths)]
+    return sorted(paths)
+
+
+def read_sink(sink: str) -> pa.Table:
+    """Read what a file sink holds as Spark does."""
+    tables = [pq.read_table(path, partitioning=None) for path in sink_files(sink)]
     return pa.concat_tables([SCHEMA.empty_table(), *(t.cast(SCHEMA) for t in tables)])
 
 

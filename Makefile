@@ -6,7 +6,7 @@ CRASH_IMAGES ?= 45000
 POWER_CUTS ?= 520
 DEFECTS ?= 50
 SPARK_KILLS ?= 15
-SHIP_KILLS ?= 1000
+SHIP_KILLS ?= 15
 BUCKET_STEPS ?= 1000
 STREAM_CUTS ?= 6000
 FUZZ_SECONDS ?= 60
@@ -33,7 +33,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-profile top-picture fuzz demo demo-stream spark-kills ship-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-profile top-picture fuzz demo demo-stream demo-ship spark-kills ship-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,10 +85,9 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper --timeout 3600
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
+	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
+		$(BIN)/python -m pytest -p no:xdist tests/crash/test_ship_kills.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600
-
-ship-kills: $(READY) ## kill producers, consumers and an S3 server, SHIP_KILLS (1000) rounds of it
-	QUIVER_SHIP_KILLS=$(SHIP_KILLS) $(BIN)/python -m pytest tests/ship/ends/test_kills.py --timeout 3600
 
 bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes; QUICK=1 only tries it
 	$(SERVERS)
@@ -154,8 +153,16 @@ demo: $(READY) ## append, crash, recover and read with Spark, in a minute
 demo-stream: $(READY) ## write, stream with Spark, kill each of them, compare, in three minutes
 	$(BIN)/python -m bench.demo_stream
 
-spark-kills: $(READY) ## the same, ROUNDS (200) kills; writes bench/SPARK_KILLS.md; half an hour
+demo-ship: $(READY) ## two stores through a queue in an S3 server into Spark, one kill of each, in three minutes
+	$(BIN)/python -m bench.demo_ship
+
+spark-kills: $(READY) ## demo-stream with ROUNDS (200) kills; writes bench/SPARK_KILLS.md; half an hour
 	$(BIN)/python -m bench.demo_stream --rounds $(ROUNDS) --dir out/spark-kills --result bench/SPARK_KILLS.md
+
+ship-kills: ROUNDS = 1000
+ship-kills: $(READY) ## kill all who use a queue and its server, ROUNDS (1,000) kills; writes bench/SHIP_KILLS.md; forty minutes
+	QUIVER_END_KILLS=$(ROUNDS) $(BIN)/python -m pytest tests/ship/ends/test_kills.py --timeout 3600
+	$(BIN)/python -m bench.ship_kills --rounds $(ROUNDS) --dir out/ship-kills --result bench/SHIP_KILLS.md
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

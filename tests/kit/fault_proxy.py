@@ -132,6 +132,7 @@ class _Server(ThreadingHTTPServer):
 def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:  # noqa: C901
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # Else an answer waits for an acknowledgement, 40 ms.
 
         def _one(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

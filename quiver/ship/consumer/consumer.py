@@ -2,12 +2,16 @@
 
 ::
 
-    with Consumer.open(queue, last_acked=stored) as consumer:
+    with Consumer.open(queue, last_acked=stored, delivered=lately) as consumer:
         while (batch := consumer.next_batch()) is not None:
-            with database.transaction() as t:         # the rows and the sequence together:
+            with database.transaction() as t:         # all three together:
                 t.write(batch.records)                # exactly once, whatever happens
                 t.store(batch.sequence)
+                t.keep(Delivered(batch.sequence, batch.location))
             consumer.ack(batch.sequence)
+
+``lately`` is what was kept last, a thousand of them or so: an entry whose producer got no answer
+comes again if it was dequeued before he looked for it. Without them it is known until a restart.
 
 Where batches are fetched by others, ``next_descriptors`` says which, ``fetcher`` is what they fetch
 with, and ``ack_through`` acks all that are done at once.

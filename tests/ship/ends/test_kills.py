@@ -1,6 +1,6 @@
 """Producer, consumer and server are killed at any act: each record is in the sink exactly once.
 
-Scenarios 63, 66 and 69. ``QUIVER_SHIP_KILLS`` says how many lives each test has; ``make
+Scenarios 63, 66 and 69. ``QUIVER_END_KILLS`` says how many lives each test has; ``make
 ship-kills`` runs a thousand.
 """
 
@@ -27,7 +27,7 @@ from quiver.ship.sweeper import Sweeper
 from quiver.testing import ManualClock
 from quiver.units import MILLISECOND
 
-ROUNDS = int(os.environ.get("QUIVER_SHIP_KILLS", "15"))
+ROUNDS = int(os.environ.get("QUIVER_END_KILLS", "15"))
 ROUNDS_REMOTE = max(ROUNDS // 15, 1)
 KILLED = -signal.SIGKILL
 

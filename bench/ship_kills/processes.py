@@ -89,13 +89,25 @@ class Actor:
             self._let_go()
         return ended
 
+    def freeze(self) -> None:
+        """Let it stand still where it is."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._send(signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         if self._handle is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            self._send(signal.SIGKILL)
             self._has_ended(None)
             self._let_go()
+
+    def _send(self, what: signal.Signals) -> None:
+        if self._handle is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, what)
 
     def _let_go(self) -> None:
         if self._handle is not None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from bench.ship_kills.sending import RAW
 from bench.ship_kills.setup import Log, Setup
-from quiver.errors import QuiverError
+from quiver.errors import FencedError, QuiverError
 from quiver.segment import open_bytes
 from quiver.ship.consumer import Batch, Consumer, Delivered
 from quiver.ship.shipper import decode_payload
@@ -61,7 +61,7 @@ def consume(setup: Setup, life: int, *, until_empty: bool = False) -> None:
 
 
 def _consume(setup: Setup, database: sqlite3.Connection, *, life: int, until_empty: bool) -> None:
-    (last,) = database.execute("SELECT max(sequence) FROM progress").fetchone()
+    last = _last_of(database)
     every = random.Random(life).randrange(1, 8)
     with (
         Consumer.open(
@@ -76,7 +76,7 @@ def _consume(setup: Setup, database: sqlite3.Connection, *, life: int, until_emp
         while True:
             batches = _next(consumer, pool, at_once=_AT_ONCE if life % 2 else 1)
             if batches:
-                _keep(database, consumer, batches)
+                last = _keep(database, consumer, batches, last=last)
             elif until_empty:
                 consumer.flush()
                 return
@@ -100,15 +100,31 @@ def _next(consumer: Consumer, pool: ThreadPoolExecutor, *, at_once: int) -> Sequ
     return list(pool.map(consumer.fetcher().fetch, consumer.next_descriptors(at_once)))
 
 
-def _keep(database: sqlite3.Connection, consumer: Consumer, batches: Sequence[Batch]) -> None:
-    """Write rows and sequence in one transaction, and ack behind it."""
-    last = batches[-1].sequence
+def _keep(
+    database: sqlite3.Connection, consumer: Consumer, batches: Sequence[Batch], *, last: int | None
+) -> int:
+    """Write rows and sequence in one transaction, and ack behind it; gives the sequence.
+
+    Raises FencedError if somebody has written since: who was asleep may wake up when another one
+    has taken over, and learns of it in here or never.
+    """
+    newest = batches[-1].sequence
     database.execute("BEGIN IMMEDIATE")
+    if _last_of(database) != last:
+        database.execute("ROLLBACK")
+        raise FencedError("another consumer has written", epoch=consumer.epoch)
     for batch in batches:
         _insert(database, batch)
-    database.execute("INSERT INTO progress VALUES (?)", [last])
+    database.execute("INSERT INTO progress VALUES (?)", [newest])
     database.execute("COMMIT")
-    consumer.ack_through(last) if len(batches) > 1 else consumer.ack(last)
+    consumer.ack_through(newest) if len(batches) > 1 else consumer.ack(newest)
+    return newest
+
+
+def _last_of(database: sqlite3.Connection) -> int | None:
+    """Read the sequence of the last transaction."""
+    found: int | None = database.execute("SELECT max(sequence) FROM progress").fetchone()[0]
+    return found
 
 
 def _insert(database: sqlite3.Connection, batch: Batch) -> None:

@@ -34,6 +34,7 @@ _SKIP_MAX: Final = 6
 _WRITES: Final = 0.7
 _LANDS: Final = 0.5
 _DOWN_SECONDS: Final = 0.3
+_FROZEN_SECONDS: Final = 1.0
 _END_SECONDS: Final = 120.0
 _SHARE: Final = 0.04
 """Of requests that are spoilt, in each second play."""
@@ -63,6 +64,8 @@ class Play:
     away: float = 0.08
     """In so many cases a victim is away for longer than anybody has patience, and the consumer for
     longer than the grace."""
+    zombies: float = 0.2
+    """In so many cases a consumer is killed only after another one has taken over."""
     spoilt: bool = False
     """Whether answers of the server are spoilt as well."""
     nursery: Sequence[str] = NURSERY
@@ -106,6 +109,7 @@ class Play:
         return {**seaweed.options_for(endpoint), **_TIMES}
 
     def _cast(self, nursery: Nursery) -> None:
+        self.home = nursery
         writers = [Actor(nursery, f"writer {core}", "writer", core) for core in range(CORES)]
         self.actors = {"writer": writers} | {
             name: [Actor(nursery, name, name)]
@@ -135,12 +139,29 @@ class Play:
             self.server.start()
             return f"SIGKILL  server{in_request}, down for {down:.2f} s"
         actor = self.rng.choice(self.actors[victim])
+        if victim == "consumer" and self.rng.random() < self.zombies:
+            return self._replace(actor, aim)
         actor.kill()
         if aim is not None:
             aim.release.set()
         time.sleep(down)
         actor.start()
         return f"SIGKILL  {actor.name}{in_request}, down for {down:.2f} s"
+
+    def _replace(self, actor: Actor, aim: Aim | None) -> str:
+        """Let a consumer stand still until another one has taken over, go on, and die then."""
+        actor.freeze()
+        other = Actor(self.home, actor.name, actor.kind)
+        other.lives = actor.lives
+        other.start()
+        self.actors[actor.kind] = [other]
+        time.sleep(self.rng.random() * _FROZEN_SECONDS)
+        actor.thaw()
+        if aim is not None:
+            aim.release.set()
+        time.sleep(self.rng.random() * _FROZEN_SECONDS)
+        actor.kill()
+        return f"SIGSTOP  {actor.name}, SIGKILL once another one had taken over"
 
     def _down(self, victim: str) -> float:
         """Choose how long a victim is away: now and then beyond the patience, or the grace."""

@@ -24,16 +24,17 @@ DEFECTS = os.environ.get("QUIVER_DEFECTS", "0")
 PLANTED = Path(__file__).parent / "planted"
 KILLS_MAX = 60
 """So many until a planted defect has to be found."""
-WHO = {
-    "a consumer acks before it commits": ("consumer", 0.0),
-    "rows and sequence have a transaction each": ("consumer", 0.0),
-    "a shipper acks before it appends": ("shipper", 0.0),
-    "a sweeper deletes what is named": ("consumer", 0.5),
-    "an append drops the marks that were there": ("shipper", 0.5),
-    "a dequeue drops the marks": ("shipper", 0.5),
+WHO: dict[str, tuple[str, dict[str, float]]] = {
+    "a consumer acks before it commits": ("consumer", {"away": 0.0, "zombies": 0.0}),
+    "rows and sequence have a transaction each": ("consumer", {"away": 0.0, "zombies": 0.0}),
+    "a consumer writes behind the next one": ("consumer", {"away": 0.0, "zombies": 1.0}),
+    "a shipper acks before it appends": ("shipper", {"away": 0.0}),
+    "a sweeper deletes what is named": ("consumer", {"away": 0.5, "zombies": 0.0}),
+    "an append drops the marks that were there": ("shipper", {"away": 0.5}),
+    "a dequeue drops the marks": ("shipper", {"away": 0.5}),
 }
-"""Whose kills bring a defect to light, and how often he has to be away for long; all others are
-found whoever is killed."""
+"""Whose kills bring a defect to light, how often he has to be away for long, or asleep; all others
+are found whoever is killed."""
 
 sys.path.insert(0, str(PLANTED))
 planting, ship_defects = map(import_module, ("planting", "ship_defects"))
@@ -78,8 +79,8 @@ def test_whoever_is_killed_each_record_is_in_the_sink_once(server, tmp_path) -> 
 def test_a_planted_defect_is_found(server, tmp_path, defect) -> None:
     rng = random.Random(1)
     nursery = [sys.executable, str(PLANTED / "ship_nursery.py"), defect.name]
-    who, away = WHO.get(defect.name, ("", 0.1))
-    play = Play(str(tmp_path / "play"), server, rng, away=away, spoilt=True, nursery=nursery)
+    who, how = WHO.get(defect.name, ("", {}))
+    play = Play(str(tmp_path / "play"), server, rng, spoilt=True, nursery=nursery, **how)
     victims = [who] * KILLS_MAX if who else plan(KILLS_MAX, rng)
     outcome = play.run(victims, until_wrong=True)
     assert outcome.problems

@@ -4,14 +4,17 @@
 
     with Consumer.open(queue, last_acked=stored, delivered=lately) as consumer:
         while (batch := consumer.next_batch()) is not None:
-            with database.transaction() as t:         # all three together:
+            with database.transaction() as t:         # all of it, or nothing:
                 t.write(batch.records)                # exactly once, whatever happens
-                t.store(batch.sequence)
+                t.store(batch.sequence, after=stored)  # refused if another one has stored
                 t.keep(Delivered(batch.sequence, batch.location))
             consumer.ack(batch.sequence)
+            stored = batch.sequence
 
-``lately`` is what was kept last, a thousand of them or so: an entry whose producer got no answer
-comes again if it was dequeued before he looked for it. Without them it is known until a restart.
+``after`` is for a process that slept while the next one took over: the queue fences it at its next
+look, and the transaction that it woke up in has to. ``lately`` is what was kept last, a thousand of
+them or so: an entry whose producer got no answer comes again if it was dequeued before he looked
+for it. Without them that is known until a restart.
 
 Where batches are fetched by others, ``next_descriptors`` says which, ``fetcher`` is what they fetch
 with, and ``ack_through`` acks all that are done at once.

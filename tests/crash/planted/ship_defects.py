@@ -18,25 +18,34 @@ SENDER: Final = "quiver.ship.producer.sender"
 SHIPPER: Final = "quiver.ship.shipper.shipper"
 SINK: Final = "bench.ship_kills.receiving"
 
-_TAKE: Final = """\
-    database.execute("BEGIN IMMEDIATE")
+_ROWS: Final = """\
     for batch in batches:
         _insert(database, batch)
-    database.execute("INSERT INTO progress VALUES (?)", [last])
-    database.execute("COMMIT")
 """
-_ACK: Final = "    consumer.ack_through(last) if len(batches) > 1 else consumer.ack(last)\n"
+_SEQUENCE: Final = '    database.execute("INSERT INTO progress VALUES (?)", [newest])\n'
+_COMMIT: Final = '    database.execute("COMMIT")\n'
+_ACK: Final = """\
+    consumer.ack_through(newest) if len(batches) > 1 else consumer.ack(newest)
+"""
 
 DEFECTS: Final = (
-    Defect("a consumer acks before it commits", SINK, _TAKE + _ACK, _ACK + _TAKE),
+    Defect(
+        "a consumer acks before it commits",
+        SINK,
+        _ROWS + _SEQUENCE + _COMMIT + _ACK,
+        _ACK + _ROWS + _SEQUENCE + _COMMIT,
+    ),
     Defect(
         "rows and sequence have a transaction each",
         SINK,
-        '    database.execute("INSERT INTO progress VALUES (?)", [last])\n'
-        '    database.execute("COMMIT")\n' + _ACK,
-        '    database.execute("COMMIT")\n'
-        + _ACK
-        + '    database.execute("INSERT INTO progress VALUES (?)", [last])\n',
+        _SEQUENCE + _COMMIT + _ACK,
+        _COMMIT + _ACK + _SEQUENCE,
+    ),
+    Defect(
+        "a consumer writes behind the next one",
+        SINK,
+        "    if _last_of(database) != last:\n",
+        "    if False:\n",
     ),
     Defect(
         "a shipper acks before it appends",

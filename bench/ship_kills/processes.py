@@ -23,7 +23,9 @@ class Nursery:
     """The process that all actors are forked from; they end with it."""
 
     def __init__(self, setup: Setup, command: Sequence[str] = NURSERY) -> None:
-        self._log = os.open(os.path.join(setup.folder, "stderr.txt"), os.O_WRONLY | os.O_CREAT)
+        self._log = os.open(
+            os.path.join(setup.folder, "stderr.txt"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
+        )
         self._process = subprocess.Popen(
             [*command, setup.to_json()],
             stdin=subprocess.PIPE,

@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ _WRITES: Final = 0.7
 _LANDS: Final = 0.5
 _DOWN_SECONDS: Final = 0.3
 _FROZEN_SECONDS: Final = 1.0
+_STARTS_MAX: Final = 5
 _END_SECONDS: Final = 120.0
 _SHARE: Final = 0.04
 """Of requests that are spoilt, in each second play."""
@@ -136,7 +137,7 @@ class Play:
             if aim is not None:
                 aim.release.set()
             time.sleep(down)
-            self.server.start()
+            self._start_server()
             return f"SIGKILL  server{in_request}, down for {down:.2f} s"
         actor = self.rng.choice(self.actors[victim])
         if victim == "consumer" and self.rng.random() < self.zombies:
@@ -147,6 +148,15 @@ class Play:
         time.sleep(down)
         actor.start()
         return f"SIGKILL  {actor.name}{in_request}, down for {down:.2f} s"
+
+    def _start_server(self) -> None:
+        """Start it; a port that somebody has taken meanwhile may be free a moment later."""
+        for _ in range(_STARTS_MAX):
+            with suppress(ConnectionError):
+                self.server.start()
+                return
+            time.sleep(_FROZEN_SECONDS)
+        self.server.start()
 
     def _replace(self, actor: Actor, aim: Aim | None) -> str:
         """Let a consumer stand still until another one has taken over, go on, and die then."""

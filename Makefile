@@ -33,7 +33,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-profile top-picture fuzz demo demo-stream demo-ship spark-kills ship-kills clean
+.PHONY: help setup lock fmt lint test coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-profile top-picture fuzz demo demo-stream demo-ship spark-kills ship-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,6 +120,9 @@ bench-pipeline: $(READY) ## a job with a store in the middle, and without; write
 
 bench-growth: $(BENCH_READY) ## backlog, subscribers and memory: what grows; writes bench/GROWTH.md; four minutes
 	$(BIN)/python -m bench.growth
+
+bench-ship: $(READY) ## the queue in object storage against plain puts and gets; writes bench/SHIP.md; four minutes; QUICK=1 only tries it
+	$(BIN)/python -m bench.ship $(if $(QUICK),--rounds 1 --scale 0.05 --try)
 
 bench-profile: $(BENCH_READY) ## flame graphs of what misses its goal, WORK=name for one; writes bench/PROFILES.md; two minutes
 	$(BIN)/python -m bench.profiling $(if $(WORK),--work $(WORK))

@@ -32,6 +32,7 @@ PARTS: Final = (
     Part("segment", ("--rounds", "3", "--scale", "0.5"), 120),
     Part("growth", ("--rounds", "2", "--seconds", "120"), 210, ("growth",)),
     Part("acks", ("--rounds", "3", "--scale", "0.3"), 40),
+    Part("ship", ("--rounds", "3", "--scale", "0.5"), 120),
     Part("spark", ("--rounds", "3"), 120, ("spark",)),
 )
 """Their seconds are twenty minutes together; what is left is for starting them."""

@@ -5,6 +5,7 @@
 ``cargo``     a segment made ready: its file as it is, or written anew with what is wanted
 ``loading``   some of them as one batch, put into the bucket
 ``shipper``   ``Shipper``: a subscriber that appends them, each once, and acks
+``witness``   whether what the marks say was shipped is still there
 ``underway``  how far one run of it has come
 ``options``   what it may be told
 ``telling``   what it tells

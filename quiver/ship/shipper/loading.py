@@ -9,9 +9,9 @@ from typing import Final
 from quiver.clock import Clock
 from quiver.consumer import Pending
 from quiver.errors import DamagedEntry, MissingError, QuiverError
-from quiver.ship.batch import Compression, Entropy, encode_batch, mint_name
+from quiver.ship.batch import COMPRESSIONS, Compression, Entropy, encode_batch, mint_name
 from quiver.ship.objects import Bucket, own_key, root_key
-from quiver.ship.queue import Batch, Item, NewEntry, Span
+from quiver.ship.queue import Batch, Entry, Item, NewEntry, Span
 from quiver.ship.shipper.cargo import Cargo, Packer
 from quiver.ship.shipper.format import ShippedSegment, encode_payload
 from quiver.units import MILLISECOND, SECOND
@@ -97,20 +97,28 @@ class Loader:
         entry = loaded.entry
         if entry is None or entry.batch is None:
             return
-        key = own_key(self._bucket, entry.location)
         try:
-            self._bucket.get(key)
+            self._bucket.get(own_key(self._bucket, entry.location))
         except MissingError:
-            cargo, _ = self._pack([each.pending for each in loaded.cargo])
-            records = [each.record for each in cargo if each.segment is not None]
-            encoded = encode_batch(records, compression=self._compression)
-            if (encoded.byte_count, encoded.crc32c) != entry.batch:
-                raise DamagedEntry(
-                    "an object was swept before it was appended, and its segments are gone",
-                    path=entry.location,
-                    hint="sweepers wait too short a time, or a clock is wrong",
-                ) from None
-            self._bucket.put(key, encoded.parts)
+            self.make_again(entry, [each.pending for each in loaded.cargo])
+
+    def make_again(self, entry: NewEntry | Entry, pending: Sequence[Pending]) -> None:
+        """Put the object of an entry that is lost; raises DamagedEntry if it cannot be as it was.
+
+        How it was compressed nobody has written down.
+        """
+        cargo, _ = self._pack(pending)
+        records = [each.record for each in cargo if each.segment is not None]
+        for compression in COMPRESSIONS if records else ():
+            encoded = encode_batch(records, compression=compression)
+            if (encoded.byte_count, encoded.crc32c) == entry.batch:
+                self._bucket.put(own_key(self._bucket, entry.location), encoded.parts)
+                return
+        raise DamagedEntry(
+            "an object was swept before it was appended, and its segments are gone",
+            path=entry.location,
+            hint="sweepers wait too short a time, or a clock is wrong",
+        )
 
     def _pack(self, pending: Sequence[Pending]) -> tuple[list[Cargo], QuiverError | None]:
         cargo: list[Cargo] = []

@@ -15,7 +15,7 @@ Reading and putting are done by several threads, ahead of 4 to 6, which are done
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Final
@@ -36,6 +36,7 @@ from quiver.ship.shipper.loading import Loaded, Loader
 from quiver.ship.shipper.options import ShipOptions
 from quiver.ship.shipper.telling import Ahead, LeftOut, Shipment, Tally, Told, Trouble
 from quiver.ship.shipper.underway import Under, Way
+from quiver.ship.shipper.witness import Place, put_back_lost
 from quiver.units import SECOND
 
 __all__ = ["Shipper"]
@@ -48,6 +49,7 @@ _BATCH_SEGMENTS: Final = 1000
 _FAILURES_MAX: Final = 5
 _PAUSE_FIRST: Final = 0.25
 _PAUSE_MAX: Final = 30.0
+_LOST: Final = "its object was swept before it was appended, and cannot be made again as it was"
 _LATE: Final = "not shipped: it came when later segments were in the queue"
 
 
@@ -215,7 +217,9 @@ class Shipper:
         if self.tally.is_paused:
             return
         unreadable = consumer.unreadable()
-        for pending in consumer.pending(way.taken):
+        there = consumer.pending(way.taken)
+        lost = self._lost(way, there)
+        for pending in there:
             core, seq = pending.core, pending.info.segment_seq
             for other, number, error in unreadable:
                 if other == core and number < seq:
@@ -225,14 +229,30 @@ class Shipper:
             way.taken[core] = seq
             if seq > way.marks.get(core, -1):
                 yield pending
-            elif consumer.passed(core, seq):
-                self._reject(way, pending, _indexes(pending), reason=_LATE)
+            elif (core, seq) in lost or consumer.passed(core, seq):
+                reason = _LOST if (core, seq) in lost else _LATE
+                self._reject(way, pending, _indexes(pending), reason=reason)
             else:
                 self.tally.bundles_before += consumer.ack(core, seq, pending.runs)
         for core, number, error in unreadable:
             self._pass_by(way, core, number, error=error)
         if consumer.is_dirty:
             consumer.commit()
+
+    def _lost(self, way: Way, there: Sequence[Pending]) -> Collection[Place]:
+        """Look for what the marks say is in the queue, before it is acked; gives what is lost."""
+        had = [
+            each
+            for each in there
+            if each.info.segment_seq <= way.marks.get(each.core, -1)
+            and not way.consumer.passed(each.core, each.info.segment_seq)
+        ]
+        if not had:
+            return ()
+        lost = put_back_lost(self._queue, way.loader, self._store_id, had)
+        if lost and self._options.damaged == "block":
+            raise next(iter(lost.values()))
+        return lost
 
     def _pass_by(self, way: Way, core: int, number: int, *, error: DamageError) -> None:
         """Go on behind a segment of which nobody knows what it holds, if that is allowed."""

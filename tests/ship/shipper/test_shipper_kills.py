@@ -56,6 +56,9 @@ class Mortal:
     def put_if(self, *args):
         return self._act("put_if", *args)
 
+    def list(self, *args):
+        return self._act("list", *args)
+
 
 def filled(*, damaged: bool = False) -> Rig:
     """Fill four segments; ``damaged`` takes bundle 4, the second one of the third of them."""

@@ -249,7 +249,7 @@ class Shipper:
         ]
         if not had:
             return ()
-        lost = put_back_lost(self._queue, way.loader, self._store_id, had)
+        lost = put_back_lost(self._queue, way.loader, had, store_id=self._store_id)
         if lost and self._options.damaged == "block":
             raise next(iter(lost.values()))
         return lost

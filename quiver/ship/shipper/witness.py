@@ -28,7 +28,7 @@ _FEW: Final = 16
 
 
 def put_back_lost(
-    queue: Queue, loader: Loader, store_id: bytes, pending: Sequence[Pending]
+    queue: Queue, loader: Loader, pending: Sequence[Pending], *, store_id: bytes
 ) -> dict[Place, DamagedEntry]:
     """See that the objects are there which brought these segments, and make those that are not.
 

@@ -21,7 +21,7 @@ def rig() -> Rig:
     return rig
 
 
-def sleep(rig: Rig) -> None:
+def nap(rig: Rig) -> None:
     """Let an hour pass, in which the consumer sweeps."""
     rig.bucket.before = rig.bucket.after = lambda act, key: None
     rig.clock.step("1h")
@@ -43,7 +43,7 @@ def pages(rig: Rig) -> list[str]:
 
 
 def test_a_page_that_was_swept_before_it_is_named_stays_out(rig) -> None:
-    rig.bucket.after = lambda act, key: sleep(rig) if act == "put" and is_page(key) else None
+    rig.bucket.after = lambda act, key: nap(rig) if act == "put" and is_page(key) else None
     fill(rig)
     assert rig.sequences() == list(range(COUNT))
     assert not rig.queue().read().pages
@@ -54,7 +54,7 @@ def test_a_page_that_was_swept_while_it_is_named_is_put_back(rig) -> None:
 
     def act(act: str, key: str) -> None:
         if act == "put_if" and key == MANIFEST_KEY and pages(rig):
-            sleep(rig)
+            nap(rig)
             assert not pages(rig)
 
     rig.bucket.before = act
@@ -68,7 +68,7 @@ def test_a_page_that_may_be_named_after_all_is_put_back(rig) -> None:
 
     def act(act: str, key: str) -> None:
         if act == "put_if" and key == MANIFEST_KEY and pages(rig):
-            sleep(rig)
+            nap(rig)
             rig.bucket.after = lost
 
     def lost(act: str, key: str) -> None:

@@ -146,8 +146,10 @@ def test_a_range_of_times_leaves_out_bundles_and_whole_batches(depot: Depot, pla
         store.append(log(2))
         store.finalize()
     depot.put(machine.newest())
-    since = {"startingTime": str(machine.clock.wall_ns())}
-    assert batch_rows(place, slot="logs", **since) == [2]
+    now = str(machine.clock.wall_ns())
+    assert batch_rows(place, slot="logs", startingTime=now) == [2]
+    last = str(begin + 4 * 10**9)
+    assert batch_rows(place, slot="logs", startingTime=last, endingTime=now) == [1]
 
 
 def test_a_load_is_one_snapshot_and_changes_nothing(depot: Depot, place) -> None:

@@ -14,6 +14,7 @@ from quiver.ship.consumer import Consumer, DeadLetters
 from quiver.ship.objects import MemoryBucket
 from quiver.ship.queue import Queue
 from quiver.source.stores import Limits
+from quiver.spark.queue import acks
 from quiver.spark.queue.offsets import decode_offset
 from quiver.testing import ManualClock
 
@@ -147,6 +148,48 @@ def test_the_query_that_came_last_has_the_queue(depot: Depot) -> None:
     assert taken(second, start, end) == [1]
     second.commit(end)
     assert depot.sequences == []
+
+
+def test_a_fence_is_seen_before_a_batch_is_planned_however_seldom_the_queue_is_asked(
+    depot: Depot,
+) -> None:
+    depot.logs(1)
+    first = driver_of(depot.bucket, poll_ns=10**12)
+    start = first.initial()
+    end = latest(first, start)
+    driver_of(depot.bucket).initial()
+    assert latest(first, start) == end
+    with pytest.raises(FencedError):
+        first.partitions(start, end)
+
+
+def test_what_spark_has_not_said_is_not_acked(depot: Depot, monkeypatch) -> None:
+    monkeypatch.setattr(acks, "sync_everything", lambda: None)
+    depot.logs(1)
+    first = driver_of(depot.bucket)
+    start = first.initial()
+    end = latest(first, start)
+    depot.logs(2)
+    again = driver_of(depot.bucket)
+    more = latest(again, end)  # What is before the first batch of a process was committed.
+    assert depot.sequences == [1]
+    depot.logs(3)
+    latest(again, more)
+    assert depot.sequences == [1, 2]
+    again.commit(more)
+    assert depot.sequences == [2]
+
+
+def test_who_consumes_sweeps_and_who_looks_does_not(depot: Depot) -> None:
+    looker = driver_of(depot.bucket, consumes=False, sweeps=True)
+    looker.initial()
+    assert looker._sweeper is None
+    owner = driver_of(depot.bucket, sweeps=True)
+    owner.initial()
+    assert owner._sweeper is not None
+    for driver in (owner, looker):
+        driver.close()
+        driver.close()
 
 
 def test_a_consumer_of_another_kind_fences_a_query_too(depot: Depot) -> None:

@@ -229,6 +229,7 @@ def test_a_query_knows_its_columns_when_all_is_acked(tmp_path, depot: Depot, pla
     reader = stream(place, slot="logs", **places)
     start = reader.initialOffset()
     reader.latestOffset(start, ALL)  # Spark has made no folder yet.
+    assert (reader._query.checkpoint, reader._query.sink) == (str(checkpoint), "synced")
     checkpoint.mkdir()
     end = reader.latestOffset(start, ALL)
     queue = depot.queue.read()

@@ -50,6 +50,8 @@ class Known:
     """Of segments in which the slot has no number."""
     names: set[str] = field(default_factory=set)
     """All slots that were met."""
+    before: pa.Schema | None = None
+    """What the query had when it ran last."""
 
     def may_have(self, segment: ShippedSegment) -> bool:
         """Whether a segment has anything of the slot, as far as is known."""
@@ -61,14 +63,14 @@ class Known:
         Raises MissingError if nothing has the slot, InputError if types do not go together or a
         column is nowhere.
         """
-        found = [schema for schema in self.schemas.values() if schema is not None]
-        found += self.others
+        known = [self.before, *self.schemas.values(), *self.others]
+        found = [schema for schema in known if schema is not None]
         if not found:
-            known = ", ".join(sorted(self.names)) or "none"
+            names = ", ".join(sorted(self.names)) or "none"
             raise MissingError(
                 f"nothing in the queue {place} is of slot {self.slot!r}: its columns are not known",
                 path=place,
-                hint=f"slots that are there: {known}; or say the columns with .schema(...)",
+                hint=f"slots that are there: {names}; or say the columns with .schema(...)",
             )
         if columns:
             wanted = set(columns)

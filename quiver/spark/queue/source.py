@@ -9,8 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from quiver.errors import ConfigError, InputError, MissingError, QuiverError
-from quiver.promote import union_schema
+from quiver.errors import ConfigError, InputError, QuiverError
 from quiver.ship.consumer import Fetcher
 from quiver.ship.queue import Entry, Queue
 from quiver.ship.shipper import ShippedSegment
@@ -193,19 +192,19 @@ class QueueSource:
                 columns=columns,
                 fails_on_loss=given.get(o.FAIL_ON_DATA_LOSS, True),
             )
-        before = None
+        known = self._known
         if self._checkpoint:
-            before = recall(self._checkpoint, queue=self._place, slot=self._slot)
-        if before is None:
-            return self._known.schema(self._place, columns)
-        before = pa.schema([field for field in before if field.name not in ADDED.names])
+            found = recall(self._checkpoint, queue=self._place, slot=self._slot)
+            if found is not None:
+                fields = [field for field in found if field.name not in ADDED.names]
+                known.before = pa.schema(fields)
         try:
-            return union_schema([before, self._known.schema(self._place, columns)])
-        except MissingError:
-            return before
+            return known.schema(self._place, columns)
         except InputError as error:
+            if known.before is None:
+                raise
             raise InputError(
-                f"the query read other types before it was started again: {error.message}",
+                f"{error.message} (of what the query read before it was started again, as well)",
                 hint="begin anew with an empty checkpoint, or leave the column out",
             ) from error
 

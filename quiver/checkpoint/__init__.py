@@ -15,7 +15,7 @@ from __future__ import annotations
 from quiver.checkpoint.acking import Acker
 from quiver.checkpoint.folder import CheckpointFolder
 from quiver.checkpoint.note import Note, hold, read_notes, write_note
-from quiver.checkpoint.offsets import decode_offset, encode_offset
+from quiver.checkpoint.offsets import decode_offset, encode_offset, first_of
 from quiver.checkpoint.reconciler import SYNCED, Reconciler
 from quiver.checkpoint.sink import FileSink
 
@@ -28,6 +28,7 @@ __all__ = [
     "Reconciler",
     "decode_offset",
     "encode_offset",
+    "first_of",
     "hold",
     "read_notes",
     "write_note",

@@ -7,6 +7,10 @@
 
 The state of each split, with keys sorted: Spark compares offsets as texts. A core that is missing
 is at its beginning, so cores may come at any time.
+
+A query without a subscriber has ``first`` as well, which is where it began, in the form of
+``splits``: of its first batch Spark keeps the end alone, and asks anew for the beginning when that
+is done again. By then ``latest`` is further on, and what was ``earliest`` may be gone.
 """
 
 from __future__ import annotations
@@ -19,27 +23,35 @@ from quiver.errors import InputError, VersionError
 from quiver.source.stores import Position, Positions
 from quiver.source.stores.position import CONNECTOR, core_of, place_of, split_id
 
-__all__ = ["decode_offset", "encode_offset", "is_offset_of"]
+__all__ = ["decode_offset", "encode_offset", "first_of", "is_offset_of"]
 
 VERSION: Final = 1
+_FIRST: Final = "first"
 _FIELDS: Final = {"connector", "slot", "splits", "store", "version"}
 
 
-def encode_offset(positions: Positions, *, store_id: str, slot: str) -> dict[str, Any]:
+def encode_offset(
+    positions: Positions, *, store_id: str, slot: str, first: Positions | None = None
+) -> dict[str, Any]:
     """Write positions as an offset, whose keys are in order."""
-    splits = {split_id(core): position for core, position in positions.items()}
     return {
         "connector": CONNECTOR,
+        **({} if first is None else {_FIRST: _splits(first)}),
         "slot": slot,
-        "splits": {
-            split: {
-                "bundle_index": splits[split].bundle_index,
-                "segment_seq": splits[split].segment_seq,
-            }
-            for split in sorted(splits)
-        },
+        "splits": _splits(positions),
         "store": store_id,
         "version": VERSION,
+    }
+
+
+def _splits(positions: Positions) -> dict[str, Any]:
+    splits = {split_id(core): position for core, position in positions.items()}
+    return {
+        split: {
+            "bundle_index": splits[split].bundle_index,
+            "segment_seq": splits[split].segment_seq,
+        }
+        for split in sorted(splits)
     }
 
 
@@ -52,7 +64,7 @@ def decode_offset(offset: Mapping[str, Any], *, store_id: str, slot: str) -> dic
             hint="it was written by a newer Quiver: use that",
         )
     splits = offset.get("splits")
-    if set(offset) != _FIELDS or version != VERSION or not isinstance(splits, Mapping):
+    if set(offset) - {_FIRST} != _FIELDS or version != VERSION or not isinstance(splits, Mapping):
         shown = json.dumps(offset, default=str)[:100]
         raise InputError(f"this is no offset of format quiver: {shown}")
     if offset["store"] != store_id or offset["slot"] != slot:
@@ -61,6 +73,20 @@ def decode_offset(offset: Mapping[str, Any], *, store_id: str, slot: str) -> dic
             f"query reads {slot!r} of {store_id}",
             hint="each query has a checkpoint of its own; begin anew with an empty folder",
         )
+    return _positions(splits)
+
+
+def first_of(offset: Mapping[str, Any]) -> dict[int, Position] | None:
+    """Give where the query of an offset began, if that says it; InputError if it says nonsense."""
+    splits = offset.get(_FIRST)
+    if splits is None:
+        return None
+    if not isinstance(splits, Mapping):
+        raise InputError(f"{_FIRST}: {splits!r} is no place in a store")
+    return _positions(splits)
+
+
+def _positions(splits: Mapping[str, Any]) -> dict[int, Position]:
     found = {}
     for split, place in splits.items():
         if not isinstance(place, Mapping):

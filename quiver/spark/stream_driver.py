@@ -14,6 +14,7 @@ from quiver.checkpoint import (
     CheckpointFolder,
     decode_offset,
     encode_offset,
+    first_of,
     hold,
     write_note,
 )
@@ -104,7 +105,7 @@ class StreamDriver:
                     core: min(max(at, first.get(core, at)), newest.get(core, at))
                     for core, at in self._acker.positions().items()
                 }
-        return self._encode(self._initial)
+        return self._encode(self._initial, self._initial if self._acker is None else None)
 
     def _named(self) -> Start | Mapping[int, int]:
         """Give the start; ConfigError if it names cores that are not there."""
@@ -128,10 +129,10 @@ class StreamDriver:
         self._ack(begin)
         self._planner.forget(begin)
         if self._acker is not None and self._acker.is_paused:
-            return self._encode(begin)
+            return self._encode(begin, first_of(start))
         limits = self._query.limits if is_limited else Limits()
         self._given = self._planner.latest(begin, limits, upto=self._target)
-        return self._encode(self._given)
+        return self._encode(self._given, first_of(start))
 
     def report(self) -> dict[str, Any]:
         """Say how far the store is, and how much of that is in no batch yet."""
@@ -145,6 +146,9 @@ class StreamDriver:
     ) -> list[tuple[Span, ...]]:
         """Share out what lies between two offsets."""
         query, begin, stop = self._query, self._decode(start), self._decode(end)
+        first = first_of(end)
+        if first is not None and first_of(start) == begin:
+            begin = first  # The first batch; if it is done again, Spark asked anew where it begins.
         if self._acker is not None:
             self._acker.check()
         spans = list(self._planner.between(begin, stop))
@@ -191,8 +195,9 @@ class StreamDriver:
             self._events.warning("spark.rows_lost", split=error.split, error=error)
             self._events.tell()
 
-    def _encode(self, positions: Positions) -> dict[str, Any]:
-        return encode_offset(positions, store_id=self._query.store_id, slot=self._query.slot)
+    def _encode(self, positions: Positions, first: Positions | None = None) -> dict[str, Any]:
+        query = self._query
+        return encode_offset(positions, store_id=query.store_id, slot=query.slot, first=first)
 
     def _decode(self, offset: Mapping[str, Any]) -> dict[int, Position]:
         return decode_offset(offset, store_id=self._query.store_id, slot=self._query.slot)

@@ -66,6 +66,21 @@ def test_a_batch_is_what_lies_between_two_offsets_and_the_same_again(store, writ
     assert rows(reader(store), start, end) == [0, 1, 2, 3]
 
 
+def test_a_first_batch_that_is_done_again_begins_where_it_did(store, write) -> None:
+    stream = reader(store, startingOffsets="latest")
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, ALL) == start
+    write([log(4)])
+    end = stream.latestOffset(start, ALL)
+    write([log(5)])
+    again = reader(store, startingOffsets="latest")
+    assert rows(again, again.initialOffset(), end) == [4]
+    assert rows(again, again.initialOffset(), start) == []
+    assert rows(again, end, again.latestOffset(end, ALL)) == [5]
+    with pytest.raises(InputError, match="first: 1 is no place"):
+        again.partitions(start, {**end, "first": 1})
+
+
 def test_offsets_are_the_same_text_whatever_order_they_are_made_in(store, write) -> None:
     for core in range(1, 12):
         write([log(core)], core=core)

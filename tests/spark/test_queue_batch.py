@@ -13,6 +13,7 @@ from quiver.errors import DamagedEntry, InputError, MissingError, SourceError
 from quiver.ship.consumer import Fetcher
 from quiver.ship.objects import FolderBucket
 from quiver.ship.queue import Queue
+from quiver.ship.shipper import Shipper
 from quiver.spark.queue import slots
 
 N = StructType().add("n", LongType())
@@ -40,6 +41,19 @@ def test_what_stores_have_shipped_is_read_in_the_order_of_the_queue(depot: Depot
     depot.logs(5)
     assert batch_rows(place, slot="logs") == [0, 1, 2, 3, 4, 5]
     assert batch_rows(place.removeprefix("file://"), slot="logs") == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_a_shipper_ships_is_read(depot: Depot, place) -> None:
+    machine = Machine()
+    for number in range(3):
+        machine.segment(log(number), log(number, s="x"), core=number % 2)
+    shipper = Shipper(machine.disk, depot.queue, "ship", clock=machine.clock, keep=False)
+    for _ in range(2):
+        shipper.run()
+    asked = {"slot": "logs", "includeMetadata": "true"}
+    assert sorted(batch_rows(place, **asked)) == [0, 0, 1, 1, 2, 2]
+    assert sorted(batch_rows(place, "_core", **asked)) == [0, 0, 0, 0, 1, 1]
+    assert set(batch_rows(place, "_store_id", **asked)) == {machine.store_id}
 
 
 def test_columns_of_all_segments_are_there_and_types_are_widened(depot: Depot, place) -> None:

@@ -14,7 +14,10 @@ from spark_queue_kit import Depot, Machine, log
 
 from quiver.ship.objects import open_bucket
 
-pytestmark = pytest.mark.skipif(bool(seaweed_missing()), reason=seaweed_missing())
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(bool(seaweed_missing()), reason=seaweed_missing()),
+]
 
 SECONDS = 60
 

@@ -93,6 +93,8 @@ class Producer:
         self._room = Room(limit, self._clock, when_full=self._hasten)
         self._sending: Load | None = None
         self._closing = False
+        self._owed: list[Outcome] = []
+        """What a flush or a close was about that did not wait long enough."""
         self._thread = threading.Thread(target=self._run, name="quiver-producer", daemon=True)
         self._thread.start()
 
@@ -158,7 +160,7 @@ class Producer:
         if not self._thread.is_alive():
             raise closed()
         with self._turn:
-            outcomes = self._pending()
+            outcomes = self._asked_for()
             self._gathering.close_open()
             self._turn.notify()
         self._await(outcomes, timeout)
@@ -170,9 +172,11 @@ class Producer:
         In a forked child it does nothing: the parent sends what was produced.
         """
         if not self._thread.is_alive():
+            outcomes, self._owed = self._owed, []
+            _raise_first([outcome for outcome in outcomes if outcome.settled])
             return
         with self._turn:
-            outcomes = self._pending()
+            outcomes = self._asked_for()
             self._closing = True
             self._gathering.close_open()
             self._turn.notify()
@@ -185,7 +189,21 @@ class Producer:
         loads = [*([self._sending] if self._sending else []), *self._gathering.waiting()]
         return [load.outcome for load in loads if not load.outcome.settled]
 
+    def _asked_for(self) -> list[Outcome]:
+        """Give what waits, and what somebody asked for who did not wait for its end."""
+        pending = self._pending()
+        outcomes, self._owed = self._owed, []
+        return [*outcomes, *(outcome for outcome in pending if outcome not in outcomes)]
+
     def _await(self, outcomes: Sequence[Outcome], timeout: float | None) -> None:
+        try:
+            self._wait_for(outcomes, timeout)
+        except BaseException:  # Who asks again is told of those that failed meanwhile.
+            with self._turn:
+                self._owed += [each for each in outcomes if each not in self._owed]
+            raise
+
+    def _wait_for(self, outcomes: Sequence[Outcome], timeout: float | None) -> None:
         until = None if timeout is None else self._clock.monotonic_ns() + round(timeout * SECOND)
         for outcome in outcomes:
             rest = None if until is None else max(until - self._clock.monotonic_ns(), 0) / SECOND

@@ -57,7 +57,11 @@ class Room:
                 raise self._full(timeout)
             ticket = object()
             self._waiting.append(ticket)
-        self._when_full()
+        try:
+            self._when_full()
+        except BaseException:
+            self._give_up(ticket)
+            raise
         self._wait(ticket, cost, timeout)
         return True
 
@@ -76,8 +80,12 @@ class Room:
                     raise closed()
                 self._used += cost
             finally:
-                self._waiting.remove(ticket)
-                self._turn.notify_all()  # The next one may fit beside.
+                self._give_up(ticket)
+
+    def _give_up(self, ticket: object) -> None:
+        with self._turn:
+            self._waiting.remove(ticket)
+            self._turn.notify_all()  # The next one may fit beside.
 
     def give_back(self, cost: int) -> None:
         """Let others have it."""

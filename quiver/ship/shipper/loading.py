@@ -9,7 +9,14 @@ from typing import Final
 from quiver.clock import Clock
 from quiver.consumer import Pending
 from quiver.errors import DamagedEntry, MissingError, QuiverError
-from quiver.ship.batch import COMPRESSIONS, Compression, Entropy, encode_batch, mint_name
+from quiver.ship.batch import (
+    BLOCK_BYTES_MAX,
+    COMPRESSIONS,
+    Compression,
+    Entropy,
+    encode_batch,
+    mint_name,
+)
 from quiver.ship.objects import Bucket, own_key, root_key
 from quiver.ship.queue import Batch, Entry, Item, NewEntry, Span
 from quiver.ship.shipper.cargo import Cargo, Packer
@@ -18,6 +25,8 @@ from quiver.units import MILLISECOND, SECOND
 
 __all__ = ["Loaded", "Loader"]
 
+_LENGTH_BYTES: Final = 4
+"""Before each record of a batch."""
 _LATE_NS: Final = 300 * SECOND
 """Less than any sweeper waits, by as much as an append may take."""
 
@@ -75,7 +84,7 @@ class Loader:
         put_ns, put_wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
         entry = None
         if records:
-            encoded = encode_batch(records, compression=self._compression)
+            encoded = encode_batch(records, compression=self._compression_of(records))
             name = mint_name(self._clock.wall_ns(), self._entropy)
             self._bucket.put(name, encoded.parts)
             entry = NewEntry(
@@ -88,6 +97,11 @@ class Loader:
             each.let_go()
         rest = tuple(pending[len(cargo) :])
         return Loaded(tuple(cargo), entry, put_ns, put_wall_ns, rest, error)
+
+    def _compression_of(self, records: Sequence[memoryview | bytes]) -> Compression:
+        """Leave as it is what nobody would decompress, because it gets too large by that."""
+        size = sum(len(record) + _LENGTH_BYTES for record in records)
+        return self._compression if size <= BLOCK_BYTES_MAX else "none"
 
     def put_back(self, loaded: Loaded) -> None:
         """See that the object of an entry that came late is there, or put it there once more.

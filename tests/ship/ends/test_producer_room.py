@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from ends_kit import WAIT, Rig
 
-from quiver.errors import CapacityError, ClosedError, InputError, WaitTimeoutError
+from quiver.errors import CapacityError, ClosedError, InputError, RemoteError, WaitTimeoutError
 from quiver.ship.producer.room import Room
 from quiver.testing import ManualClock
 
@@ -34,6 +34,10 @@ class Gate:
         if act == "put" and key.endswith(".batch"):
             self.arrived.set()
             assert self.opened.wait(WAIT)
+
+
+def refuse(act: str, key: str) -> None:
+    raise RemoteError("refused")
 
 
 def test_a_full_producer_refuses_who_does_not_wait_and_takes_more_later(rig) -> None:
@@ -193,6 +197,37 @@ def test_a_flush_waits_for_what_is_on_its_way_and_says_when_it_does_not(rig) -> 
     gate.opened.set()
     producer.flush(WAIT)
     assert handle.done
+
+
+@pytest.mark.parametrize("act", ["flush", "close"])
+def test_who_did_not_wait_long_enough_is_told_of_a_failure_when_he_asks_again(rig, act) -> None:
+    gate = Gate(rig)
+    producer = rig.producer(flush_size=1)
+    handle = producer.produce([b"x"])
+    assert gate.arrived.wait(WAIT)
+    with pytest.raises(WaitTimeoutError):
+        getattr(producer, act)(timeout=0)
+    rig.bucket.after = refuse
+    gate.opened.set()
+    with pytest.raises(RemoteError):
+        handle.wait_durable(WAIT)
+    if act == "close":
+        producer._thread.join(WAIT)
+    with pytest.raises(RemoteError):
+        getattr(producer, act)(WAIT)
+    getattr(producer, act)(WAIT)
+
+
+def test_who_is_interrupted_before_he_waits_stands_in_nobodys_way() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    room = Room(10, ManualClock(), when_full=interrupted)
+    room.take(10, None)
+    with pytest.raises(KeyboardInterrupt):
+        room.take(1, None)
+    room.give_back(10)
+    assert not room.take(1, 0)
 
 
 def test_awaiting_lets_the_loop_go_on(rig) -> None:

@@ -10,8 +10,9 @@ from store_kit import bundle
 from quiver.errors import InputError, MissingError, SubscriberError
 from quiver.manifest import StoreManifest
 from quiver.segment import open_bytes, segment_name
+from quiver.ship.batch import decode_batch
 from quiver.ship.objects import own_key
-from quiver.ship.shipper import Shipment, Shipper, Trouble
+from quiver.ship.shipper import Shipment, Shipper, Trouble, loading
 
 
 def left(rig, name: str = NAME) -> list[int]:
@@ -112,6 +113,19 @@ def test_zstd_makes_objects_smaller(rig) -> None:
         tally = rig.ship(compression="zstd")
         assert tally.batch_bytes < tally.record_bytes // 2
         assert arrived(rig.bucket) == list(range(20))
+
+
+def test_what_is_too_large_to_be_decompressed_by_anybody_is_not_compressed(
+    rig, monkeypatch
+) -> None:
+    monkeypatch.setattr(loading, "BLOCK_BYTES_MAX", 5000)
+    with rig.open() as store:
+        rig.fill(store, 3)
+    rig.ship(compression="zstd")
+    (entry,) = entries(rig.bucket)
+    data = rig.bucket.get(own_key(rig.bucket, entry.location)).data
+    assert sum(map(len, decode_batch(data, block_bytes_max=5000))) > 5000
+    assert arrived(rig.bucket) == [0, 1, 2]
 
 
 def test_only_what_is_open_of_a_segment_is_shipped(rig) -> None:

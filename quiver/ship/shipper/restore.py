@@ -39,6 +39,7 @@ from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.segment import SegmentReader, open_bytes
 from quiver.ship.batch import Entropy
 from quiver.ship.consumer import Batch, Fetcher
+from quiver.ship.consumer.identity import identity_of
 from quiver.ship.queue import Queue
 from quiver.ship.shipper.arriving import Arrival, arrivals
 from quiver.ship.shipper.format import ShippedSegment, decode_payload, is_payload
@@ -116,12 +117,13 @@ class Restorer:
         store's own segments, LockedError if another process restores into the store, FencedError,
         RemoteError, CapacityError.
         """
-        if self._options.consume:
-            self._epoch = self._queue.start().epoch
-        view = self._queue.read(epoch=self._epoch)
         with ExitStack() as stack:
             if self._disk.stat(MANIFEST_NAME) is not None:
                 self._enter(stack)
+            if self._options.consume:
+                self._check_before_fencing()
+                self._epoch = self._queue.start().epoch
+            view = self._queue.read(epoch=self._epoch)
             stack.callback(self._take_back)
             found = arrivals(
                 view,
@@ -153,12 +155,27 @@ class Restorer:
         self._manifest = StoreManifest.read(self._disk)
         return self._manifest
 
+    def _check_before_fencing(self) -> None:
+        """Refuse a queue that is not ours to consume, while nobody is fenced yet."""
+        own = None if self._manifest is None else bytes.fromhex(self._manifest.store_id)
+        for entry in self._queue.read().entries():
+            if not entry.items:
+                raise _foreign(entry.location)
+            for place, item in enumerate(entry.items):
+                if not is_payload(item.payload):
+                    raise _foreign(f"{entry.location}#{place}")
+                found = identity_of(item.payload)
+                if found is not None and found.store_id == own:
+                    raise self._is_own()
+
     def _arrive(self, arrival: Arrival, stack: ExitStack) -> None:
         """Stage the segments of one entry."""
         if arrival.batch is None:
             if not self._is_dequeued(arrival):
                 self._pass(arrival, arrival.error)
         else:
+            if self._epoch is not None and not arrival.batch.calls:
+                raise _foreign(arrival.batch.location)
             for place in range(len(arrival.batch.calls)):
                 try:
                     self._call(arrival.batch, place, stack)
@@ -199,16 +216,15 @@ class Restorer:
         where = f"{batch.location}#{place}"
         if not is_payload(payload):
             if self._epoch is not None:
-                raise InputError(
-                    f"{where} holds no segment of a store, and would leave the queue unread",
-                    hint="restore without --consume; something else reads this queue",
-                )
+                raise _foreign(where)
             self.tally.foreign_calls += 1
             return
         segment = decode_payload(payload)
         records = batch.of_call(place)
-        if not records:
-            raise DamagedEntry("a shipped segment has no record", path=where)
+        if len(records) != 1:
+            raise DamagedEntry(
+                "a shipped segment is one record", path=where, expected=1, found=len(records)
+            )
         with open_bytes(records[0], place=where, lazy=True) as reader:
             _check_same(segment, reader, where)
             manifest = self._manifest or self._make(reader, stack)
@@ -235,12 +251,15 @@ class Restorer:
         self, segment: ShippedSegment, reader: SegmentReader, manifest: StoreManifest
     ) -> None:
         if segment.store_id == manifest.store_id:
-            raise InputError(
-                f"the queue has segments of this very store, {self._disk.locate('')}",
-                hint="restore into another folder: what is here would be there twice",
-            )
+            raise self._is_own()
         if reader.slots is not None:
             manifest.check_slots(reader.slots)
+
+    def _is_own(self) -> InputError:
+        return InputError(
+            f"the queue has segments of this very store, {self._disk.locate('')}",
+            hint="restore into another folder: what is here would be there twice",
+        )
 
     def _is_in(self, segment: ShippedSegment) -> bool:
         """Whether the store has had a segment, or has it staged."""
@@ -305,6 +324,13 @@ class Restorer:
 
 def _sink(segment: ShippedSegment) -> str:
     return f"shipped-{segment.store_id}-{segment.core}"
+
+
+def _foreign(where: str) -> InputError:
+    return InputError(
+        f"{where} holds no segment of a store, and would leave the queue unread",
+        hint="restore without --consume; something else reads this queue",
+    )
 
 
 def _check_same(segment: ShippedSegment, reader: SegmentReader, where: str) -> None:

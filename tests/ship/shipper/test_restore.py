@@ -22,7 +22,7 @@ from quiver.errors import (
 )
 from quiver.manifest import StoreManifest
 from quiver.segment import Catalog, SegmentReader
-from quiver.ship.batch import encode_batch
+from quiver.ship.batch import decode_batch, encode_batch
 from quiver.ship.objects import MemoryBucket, own_key, root_key
 from quiver.ship.queue import Item, NewEntry, Queue
 from quiver.ship.shipper import Arriving, Passed, RestoreOptions, Restorer
@@ -222,6 +222,39 @@ def test_what_others_put_into_the_queue_is_left_to_others(rig, target) -> None:
     with pytest.raises(InputError, match="--consume"):
         target.run(consume=True)
     assert len(entries(rig.bucket)) == 2
+
+
+@pytest.mark.parametrize("items", [[Item(0, 1, b"mine")], []])
+def test_nobody_is_fenced_for_a_queue_that_may_not_be_consumed(rig, target, items) -> None:
+    epoch = rig.queue().start().epoch
+    put_entry(rig, [b"a"], items)
+    for disk in (target.disk, rig.disk):
+        with pytest.raises(InputError):
+            Target(rig, disk).run(consume=True)
+    shipped(rig, 1)
+    rig.queue().dequeue(0, epoch=epoch)
+    with pytest.raises(InputError, match="this very store"):
+        Target(rig, rig.disk).run(consume=True)
+    assert rig.queue().read().epoch == epoch
+    assert len(entries(rig.bucket)) == 1
+
+
+def test_what_comes_in_between_and_is_nobodys_call_is_not_consumed(rig, target, monkeypatch):
+    shipped(rig, 1)
+    monkeypatch.setattr(Restorer, "_check_before_fencing", lambda _: None)
+    put_entry(rig, [b"a"], [])
+    with pytest.raises(InputError, match="--consume"):
+        target.run(consume=True)
+    assert [entry.sequence for entry in entries(rig.bucket)] == [1]
+
+
+def test_a_second_record_of_a_segment_is_damage(rig, target) -> None:
+    shipped(rig, 1)
+    (entry,) = entries(rig.bucket)
+    (record,) = decode_batch(rig.bucket.get(own_key(rig.bucket, entry.location)).data)
+    put_entry(rig, [record, b"more"], list(entry.items))
+    with pytest.raises(DamageError, match="is one record"):
+        target.run()
 
 
 def test_an_empty_queue_makes_no_store(rig, target) -> None:

@@ -83,12 +83,13 @@ class FolderBucket:
             disk.sync_dir(posixpath.dirname(full))
         except MissingError as error:
             raise MissingError(f"there is no {full} in {self.place}", path=full) from error
-        return Found(data, _tag([data]))
+        return _Read(data)
 
     def get_if_changed(self, key: str, tag: Tag) -> Found | None:
         """Read an object unless it still is the one that ``tag`` names: then None."""
-        found = self.get(key)
-        return None if found.tag == tag else found
+        data = self.get(key).data
+        now = _tag([data])
+        return None if now == tag else Found(data, now)
 
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         """Put an object, whatever was there; parts are joined."""
@@ -271,6 +272,20 @@ class FolderBucket:
     def __repr__(self) -> str:
         """Say which folder it is."""
         return f"FolderBucket({self.place!r})"
+
+
+class _Read(Found):
+    """An object as it was read. Its tag is made when it is asked for: nobody asks for a batch's."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Bytes) -> None:
+        object.__setattr__(self, "data", data)
+
+    @property
+    def tag(self) -> Tag:
+        """Names this state of it."""
+        return _tag([self.data])
 
 
 def _tag(parts: Sequence[Bytes]) -> Tag:

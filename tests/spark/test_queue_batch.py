@@ -10,11 +10,13 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 from spark_queue_kit import Depot, Machine, batch_rows, log, source
 
 from quiver.errors import DamagedEntry, InputError, MissingError, SourceError
+from quiver.ship.batch import encode_batch
 from quiver.ship.consumer import Fetcher
 from quiver.ship.objects import FolderBucket
-from quiver.ship.queue import Queue
+from quiver.ship.queue import Item, NewEntry, Queue
 from quiver.ship.shipper import Shipper
-from quiver.spark.queue import slots
+from quiver.spark.queue import raw, slots
+from quiver.spark.queue.entries import descriptor_of
 
 N = StructType().add("n", LongType())
 
@@ -271,6 +273,63 @@ def test_records_of_anybody_are_read_as_they_are(depot: Depot, place) -> None:
     assert batch_rows(place, "sequence", schema=some) == [0, 0, 1]
     with pytest.raises(InputError, match="asks for column 'n', which is not"):
         batch_rows(place, schema=N)
+
+
+def test_many_records_come_in_batches_that_are_not_too_large(depot, place, monkeypatch) -> None:
+    monkeypatch.setattr(raw, "ROWS_MAX", 3)
+    monkeypatch.setattr(raw, "_BYTES_MAX", 10)
+    values = [b"x" * size for size in (1, 1, 1, 1, 8, 3, 20, 1)]
+    encoded = encode_batch(values)
+    depot.bucket.put("a.batch", encoded.parts)
+    items = [Item(1, 5, b"m"), Item(8, 6, b"none")]
+    depot.queue.append(NewEntry("a.batch", items))
+    found = [range(*some) for some in ((0, 1), (1, 4), (4, 5), (5, 6), (6, 7), (7, 8))]
+    batch = Fetcher(depot.bucket).fetch(descriptor_of(next(depot.queue.read().entries())))
+    assert [some for _, all_of in raw._calls(batch) for some in raw._portions(batch, all_of)] == (
+        found
+    )
+    assert batch_rows(place, "value") == values
+    assert batch_rows(place, "metadata") == [None, *[b"m"] * 7]
+    assert batch_rows(place, "ingestion_time")[0] is None
+
+
+def test_columns_that_go_together_are_read_where_others_do_not(depot: Depot, place) -> None:
+    def mixed(number: int) -> tuple[dict, dict]:
+        return (
+            {"logs": pa.record_batch({"n": [number], "x": [1]}), **other},
+            {"logs": pa.record_batch({"n": [number], "x": ["text"]}), **other},
+        )
+
+    other = {"metrics": log(1)["logs"]}
+    bad = {"metrics": pa.record_batch({"n": ["text"]})}
+    depot.put(depot.machine.segment(*mixed(1)))
+    depot.put(depot.machine.segment(*mixed(2), bad))
+    assert batch_rows(place, slot="logs", columns="n") == [1, 1, 2, 2]
+    with pytest.raises(InputError, match="'x'"):
+        source(place, slot="logs").schema()
+    with pytest.raises(InputError, match="'n'"):
+        source(place, slot="metrics").schema()
+
+
+def test_a_call_without_a_record_is_damage(depot: Depot, place) -> None:
+    payload, data = depot.machine.segment(log(1))
+    encoded = encode_batch([data])
+    depot.bucket.put("a.batch", encoded.parts)
+    again, _ = depot.machine.segment(log(2))
+    depot.queue.append(NewEntry("a.batch", [Item(0, 0, payload), Item(1, 0, again)]))
+    with pytest.raises(SourceError, match="a call has no record"):
+        batch_rows(place, schema=N, slot="logs")
+    assert batch_rows(place, schema=N, slot="logs", failOnDataLoss="false") == [1]
+
+
+def test_what_was_learned_does_not_grow_without_end(depot: Depot, place, monkeypatch) -> None:
+    monkeypatch.setattr(slots, "_LEARNED_MAX", 1)
+    depot.logs(1)
+    depot.logs(2, s="x")
+    depot.put(depot.machine.segment({"metrics": log(1)["logs"]}))
+    assert batch_rows(place, slot="logs") == [1, 2]
+    assert len(slots._learned) == 1
+    assert batch_rows(place, schema=N, slot="logs") == [1, 2]
 
 
 def test_records_that_are_no_segments_have_no_slots(depot: Depot, place) -> None:

@@ -187,6 +187,18 @@ def test_nothing_is_dequeued_before_what_it_rests_on_is_synced(
     assert depot.sequences == []
 
 
+def test_a_query_over_an_empty_queue_begins_with_a_batch_of_nothing(make: Make, tmp_path) -> None:
+    depot = Depot(MemoryBucket("queue"))
+    spark = PretendSpark(tmp_path / "checkpoint")
+    drivers = make(depot.bucket, spark, start="latest")
+    spark.live(drivers)
+    assert spark.sink == {0: []}
+    (spark.folder / "commits" / "0").unlink()
+    depot.logs(1)
+    spark.live(drivers)
+    assert spark.sink == {0: [], 1: [1]}
+
+
 def test_files_of_a_sink_are_synced_by_its_log(tmp_path, monkeypatch) -> None:
     depot = Depot(MemoryBucket("queue"))
     depot.logs(1)
@@ -199,6 +211,18 @@ def test_files_of_a_sink_are_synced_by_its_log(tmp_path, monkeypatch) -> None:
     (tmp_path / "lake" / "_spark_metadata" / "0").write_text("v1\n")
     spark.live(lambda: driver_of(depot.bucket, **where))
     assert depot.sequences == []
+    depot.logs(2)
+    with pytest.raises(ConfigError, match="has no log of batch 1"):
+        spark.live(lambda: driver_of(depot.bucket, **where))
+    (tmp_path / "lake" / "_spark_metadata" / "1").write_text("v1\n")
+    depot.logs(3)
+    running = driver_of(depot.bucket, **where)
+    with pytest.raises(ConfigError, match="has no log of batch 2"):
+        spark.live(lambda: running)
+    (tmp_path / "lake" / "_spark_metadata" / "2").write_text("v1\n")
+    spark.live(lambda: running)
+    assert depot.sequences == []
+    assert spark.rows == [1, 2, 3]
 
 
 def test_the_checkpoint_of_another_query_acks_nothing(tmp_path) -> None:
@@ -212,6 +236,11 @@ def test_the_checkpoint_of_another_query_acks_nothing(tmp_path) -> None:
         spark.live(lambda: driver_of(depot.bucket, limits=Limits(1), **wrong))
     spark.live(lambda: driver_of(depot.bucket))
     depot.logs(3)
+    foreign = empty.folder
+    for name in ("offsets", "commits"):
+        (foreign / name / "0").write_text('v1\n{}\n{"connector":"quiver"}')
+    with pytest.raises(ConfigError, match="has nothing of slot 'logs' of the queue memory:queue"):
+        spark.live(lambda: driver_of(depot.bucket, **wrong))
     ahead.live(lambda: driver_of(depot.bucket, consumes=False))
     wrong["checkpoint"] = str(ahead.folder)
     later = PretendSpark(tmp_path / "later")

@@ -24,7 +24,7 @@ BATCH_BYTES: Final = 8 << 20
 BATCHES: Final = 32
 RECORD_BYTES: Final = 1 << 20
 RECORDS: Final = BATCH_BYTES // RECORD_BYTES
-AHEAD: Final = 8
+AHEAD: Final = 16
 """Descriptors that are asked for at once, and acked together."""
 
 

@@ -32,10 +32,10 @@ PARTS: Final = (
     Part("segment", ("--rounds", "3", "--scale", "0.5"), 120),
     Part("growth", ("--rounds", "2", "--seconds", "120"), 210, ("growth",)),
     Part("acks", ("--rounds", "3", "--scale", "0.3"), 40),
-    Part("ship", ("--rounds", "3", "--scale", "0.5"), 120),
+    Part("ship", ("--rounds", "2", "--scale", "0.3"), 90),
     Part("spark", ("--rounds", "3"), 120, ("spark",)),
 )
-"""Their seconds are twenty minutes together; what is left is for starting them."""
+"""Their seconds are twenty-one minutes together; what is left is for starting them."""
 
 
 QUICK: Final = ("--rounds", "1", "--scale", "0.05", "--try")

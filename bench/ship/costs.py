@@ -17,7 +17,7 @@ from bench.ship.counting import PIECE, CountingBucket
 from quiver.metrics import SHIP_CATALOGUE, Metrics
 from quiver.ship.batch import BLOCK_BYTES_MAX
 from quiver.ship.consumer import Consumer
-from quiver.ship.objects import MemoryBucket
+from quiver.ship.objects import MemoryBucket, probe
 from quiver.ship.producer.gathering import Call, Gathering
 from quiver.ship.producer.sender import Sender
 from quiver.ship.queue import NewEntry, Queue
@@ -183,6 +183,8 @@ def singles() -> Iterator[Each]:
         rig.reset()
         return found
 
+    probe(made, known=False)
+    yield count("a store is tried, each time a queue is opened by its address", made)
     queue.append(*entries(1))
     yield count("first append of a producer", made)
     queue.append(*entries(1))

@@ -22,7 +22,9 @@ def racing(bench: Bench, place: Place, *, share: float = 1.0) -> None:
     appends = max(int(APPENDS * share * bench.scale), 10)
     url = place.fresh()
     racers = race(url, place.options, processes=PROCESSES, appends=appends)
-    check(Queue(opened(place, url)), racers)
+    queue = Queue(opened(place, url))
+    check(queue, racers)
+    entries = queue.read().entry_count
     count = PROCESSES * appends
     took = sorted(seconds for racer in racers for seconds in racer.took)
     begun = min(racer.begun_ns[0] for racer in racers)
@@ -48,7 +50,11 @@ def racing(bench: Bench, place: Place, *, share: float = 1.0) -> None:
         [appends],
         [max(least, 1)],
         wanted=WANTED,
-        lost=0,
-        doubled=0,
-        gaps=0,
+    )
+    bench.add(
+        f"{who}: entries, none lost, none twice, no gap, by appends",
+        [entries],
+        [count],
+        wanted=("at least", 1.0),
+        entries=entries,
     )

@@ -42,6 +42,7 @@ RECORDS_MAX: Final = 1 << 24
 
 _LEVEL: Final = 3
 _PIECE: Final = 1 << 20
+_SMALL: Final = 1 << 15
 
 
 class EncodedBatch(NamedTuple):
@@ -56,7 +57,7 @@ class EncodedBatch(NamedTuple):
 def encode_batch(
     records: Sequence[bytes | bytearray | memoryview], *, compression: Compression = "none"
 ) -> EncodedBatch:
-    """Encode records in their order; without compression none of them is copied."""
+    """Encode records in their order; without compression no large one is copied."""
     if compression not in COMPRESSIONS:
         raise InputError(f"{compression!r} is no compression of a batch", hint="none or zstd")
     views = [record.cast("B") if isinstance(record, memoryview) else record for record in records]
@@ -67,12 +68,34 @@ def encode_batch(
 
         codec = pa.Codec("zstd", compression_level=_LEVEL)
         parts, kind = [codec.compress(b"".join(parts), asbytes=True)], ZSTD
-    parts.append(encode_footer(Footer(kind, len(records))))
+    parts = _joined([*parts, encode_footer(Footer(kind, len(records)))])
     size = checksum = 0
     for part in parts:
         size += len(part)
         checksum = crc32c(part, checksum)
     return EncodedBatch(parts, size, checksum)
+
+
+def _joined(parts: Sequence[Any]) -> list[Any]:
+    """Join pieces that are small: to write each by itself takes far longer than to copy it."""
+    joined: list[Any] = []
+    small: list[Any] = []
+    size = 0
+    for part in parts:
+        if len(part) > _SMALL:
+            if small:
+                joined.append(b"".join(small))
+                small, size = [], 0
+            joined.append(part)
+            continue
+        small.append(part)
+        size += len(part)
+        if size >= _PIECE:
+            joined.append(b"".join(small))
+            small, size = [], 0
+    if small:
+        joined.append(b"".join(small))
+    return joined
 
 
 def decode_batch(

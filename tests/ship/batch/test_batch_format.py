@@ -165,13 +165,23 @@ def test_any_bytes_are_records_or_an_error(data) -> None:
     assert sum(4 + len(record) for record in records) == len(data) - 7 or data[-7] == 1
 
 
-def test_records_may_be_views_and_are_not_copied() -> None:
-    record = bytearray(b"0123456789")
+def test_records_may_be_views_and_large_ones_are_not_copied() -> None:
+    record = bytearray(b"0123456789" * 10_000)
     batch = encode_batch([memoryview(record), pa.py_buffer(b"xy").to_pybytes()])
     assert any(part.obj is record for part in batch.parts if isinstance(part, memoryview))
     data = b"".join(batch.parts)
     first, _ = decode_batch(data)
     assert first.obj is data
+
+
+@pytest.mark.parametrize("sizes", [[3] * 50_000, [40_000, 1, 1, 50_000, 2], [1 << 20, 5], []])
+def test_small_records_are_joined_in_their_order(sizes) -> None:
+    records = [bytes([index % 251]) * size for index, size in enumerate(sizes)]
+    batch = encode_batch(records)
+    data = b"".join(bytes(part) for part in batch.parts)
+    assert [bytes(record) for record in decode_batch(data)] == records
+    assert (batch.byte_count, batch.crc32c) == (len(data), crc32c(data))
+    assert len(batch.parts) < 8
 
 
 def test_what_cannot_be_written_is_refused(monkeypatch) -> None:

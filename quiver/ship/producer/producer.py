@@ -44,7 +44,8 @@ LATE_AFTER: Final = "5m"
 class Producer:
     """Appends what many threads produce to a queue, in batches; close it, or use it with ``with``.
 
-    What is produced is not copied and must not change until it is durable. A batch is sent
+    What is produced must not change until it is durable: it is copied as it is sent, if at all. A
+    copy of the small records of one batch is beside what ``memory`` counts. A batch is sent
     ``flush_interval`` after its first call, or when it has ``flush_size``; what waits and what is
     on its way has ``memory`` at most, twice the size unless said otherwise. ``late_after`` is how
     old an upload may be when it is appended, 5 minutes at most: a sweeper waits for longer.

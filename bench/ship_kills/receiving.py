@@ -15,7 +15,7 @@ from typing import Final
 
 from bench.ship_kills.sending import RAW
 from bench.ship_kills.setup import Log, Setup
-from quiver.errors import FencedError, QuiverError
+from quiver.errors import DamagedEntry, FencedError, QuiverError
 from quiver.segment import open_bytes
 from quiver.ship.consumer import Batch, Consumer, Delivered
 from quiver.ship.shipper import decode_payload
@@ -74,7 +74,13 @@ def _consume(setup: Setup, database: sqlite3.Connection, *, life: int, until_emp
         ThreadPoolExecutor(_FETCHERS) as pool,
     ):
         while True:
-            batches = _next(consumer, pool, at_once=_AT_ONCE if life % 2 else 1)
+            try:
+                batches = _next(consumer, pool, at_once=_AT_ONCE if life % 2 else 1)
+            except DamagedEntry as error:
+                if _last_of(database) == last:
+                    raise
+                # It began behind a sequence that was not the last one any more.
+                raise FencedError("another has written", epoch=consumer.epoch) from error
             if batches:
                 last = _keep(database, consumer, batches, last=last)
             elif until_empty:
@@ -112,7 +118,7 @@ def _keep(
     database.execute("BEGIN IMMEDIATE")
     if _last_of(database) != last:
         database.execute("ROLLBACK")
-        raise FencedError("another consumer has written", epoch=consumer.epoch)
+        raise FencedError("another has written", epoch=consumer.epoch)
     for batch in batches:
         _insert(database, batch)
     database.execute("INSERT INTO progress VALUES (?)", [newest])

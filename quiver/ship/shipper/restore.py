@@ -232,6 +232,7 @@ class Restorer:
             if self._is_in(segment):
                 self.tally.repeated_segments += 1
             else:
+                _check_sound(reader, where)
                 self._stage(segment, reader)
 
     def _make(self, reader: SegmentReader, stack: ExitStack) -> StoreManifest:
@@ -331,6 +332,14 @@ def _foreign(where: str) -> InputError:
         f"{where} holds no segment of a store, and would leave the queue unread",
         hint="restore without --consume; something else reads this queue",
     )
+
+
+def _check_sound(reader: SegmentReader, where: str) -> None:
+    """Find damage while it is still known which entry it came with; a commit finds it for all."""
+    try:
+        reader.verify()
+    except DamageError as error:
+        raise error.at(where) from None
 
 
 def _check_same(segment: ShippedSegment, reader: SegmentReader, where: str) -> None:

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from beside_kit import take
+from crc32c import crc32c
 from shipper_kit import Rig, entries, rot_stream
 from store_kit import bundle
 
@@ -24,7 +25,7 @@ from quiver.manifest import StoreManifest
 from quiver.segment import Catalog, SegmentReader
 from quiver.ship.batch import decode_batch, encode_batch
 from quiver.ship.objects import MemoryBucket, own_key, root_key
-from quiver.ship.queue import Item, NewEntry, Queue
+from quiver.ship.queue import Batch, Item, NewEntry, Queue
 from quiver.ship.shipper import Arriving, Passed, RestoreOptions, Restorer
 from quiver.testing import Killed, MemoryDisk
 
@@ -269,6 +270,32 @@ def spoil(rig: Rig, sequence: int) -> str:
     data[len(data) // 2] ^= 1
     rig.bucket.put(key, bytes(data))
     return key
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_a_record_that_was_damaged_before_it_went_out_blocks_no_others(rig, target, place) -> None:
+    """Checksums of batch and entry are right, as after a fault of the memory there."""
+    shipped(rig, 2, 1, 1)
+    first = entries(rig.bucket)[1]
+    (record,) = decode_batch(rig.bucket.get(own_key(rig.bucket, first.location)).data)
+    rotten = bytearray(record)
+    rotten[int(len(rotten) * place)] ^= 1
+    rig.bucket.put(own_key(rig.bucket, first.location), encode_batch([rotten]).parts)
+    data = rig.bucket.get(own_key(rig.bucket, first.location)).data
+    batch = Batch(len(data), crc32c(data))
+    other = Target(rig)
+    bucket = MemoryBucket("other")
+    for entry in entries(rig.bucket):
+        bucket.put("/" + entry.location, rig.bucket.get("/" + entry.location).data)
+        mine = batch if entry.sequence == 1 else entry.batch
+        Queue(bucket).append(NewEntry(entry.location, entry.items, mine))
+    with pytest.raises(DamageError) as caught:
+        other.restorer(Queue(bucket)).run()
+    assert "--damaged skip" in caught.value.hint
+    assert other.numbers() == [0, 1]
+    tally = other.restorer(Queue(bucket), damaged="skip").run()
+    assert tally.damaged_batches == 1
+    assert other.numbers() == [0, 1, 3]
 
 
 @pytest.mark.parametrize("missing", [False, True], ids=["damaged", "missing"])

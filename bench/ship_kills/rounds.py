@@ -27,11 +27,11 @@ __all__ = ["VICTIMS", "Play", "plan"]
 VICTIMS: Final = ("writer", "shipper", "producer", "consumer", "sweeper", "server")
 _REACH_SECONDS: Final = 0.5
 """A kill comes at some moment within this time after the last one."""
-_AIM_SECONDS: Final = 0.7
+_AIM_SECONDS: Final = 1.5
 """So long it is waited for the request in which somebody is to die."""
-_AIMED: Final = 0.6
 _SKIP_MAX: Final = 6
 _WRITES: Final = 0.7
+_OF_MANIFEST: Final = 0.5
 _LANDS: Final = 0.5
 _DOWN_SECONDS: Final = 0.3
 _FROZEN_SECONDS: Final = 1.0
@@ -65,6 +65,8 @@ class Play:
     away: float = 0.08
     """In so many cases a victim is away for longer than anybody has patience, and the consumer for
     longer than the grace."""
+    aims: float = 0.6
+    """In so many cases a victim dies while a request of his is held."""
     zombies: float = 0.2
     """In so many cases a consumer is killed only after another one has taken over."""
     spoilt: bool = False
@@ -182,12 +184,13 @@ class Play:
 
     def _take_aim(self, victim: str) -> Aim | None:
         """Wait for a request of the victim, and hold it; None if it is to die at any moment."""
-        if victim == "writer" or self.rng.random() >= _AIMED:
+        if victim == "writer" or self.rng.random() >= self.aims:
             return None
         aim = Aim(
             "" if victim == "server" else victim,
             skip=int(self.rng.random() ** 2 * _SKIP_MAX),
             writes=self.rng.random() < _WRITES,
+            manifest=self.rng.random() < _OF_MANIFEST and victim != "sweeper",
             reaches=self.rng.random() < _LANDS,
         )
         self.traffic.aim(aim)

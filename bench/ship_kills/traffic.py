@@ -31,6 +31,8 @@ class Aim:
     """So many go by before."""
     writes: bool
     """Only those that change something count."""
+    manifest: bool
+    """Only those of the manifest count."""
     reaches: bool
     """Whether the server gets it, though its sender is dead by then."""
     reached: threading.Event = field(default_factory=threading.Event)
@@ -39,6 +41,8 @@ class Aim:
     def fits(self, seen: Any) -> bool:
         """Whether a request is one of those that count."""
         if self.writes and seen.method not in ("PUT", "POST", "DELETE"):
+            return False
+        if self.manifest and not seen.path.endswith(f"/{MANIFEST_KEY}"):
             return False
         return self.who in _header(seen, "user-agent")
 

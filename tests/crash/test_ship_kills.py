@@ -30,8 +30,8 @@ WHO: dict[str, tuple[str, dict[str, float]]] = {
     "a consumer writes behind the next one": ("consumer", {"away": 0.0, "zombies": 1.0}),
     "a shipper acks before it appends": ("shipper", {"away": 0.0}),
     "a sweeper deletes what is named": ("consumer", {"away": 0.5, "zombies": 0.0}),
-    "an append drops the marks that were there": ("shipper", {"away": 0.5}),
-    "a dequeue drops the marks": ("shipper", {"away": 0.5}),
+    "an append drops the marks that were there": ("shipper", {"away": 0.5, "aims": 1.0}),
+    "a dequeue drops the marks": ("shipper", {"away": 0.5, "aims": 1.0}),
 }
 """Whose kills bring a defect to light, how often he has to be away for long, or asleep; all others
 are found whoever is killed."""

@@ -112,8 +112,8 @@ def _write(options: argparse.Namespace, report: list[str], *, is_exact: bool) ->
             "takes seconds here. A kill is\nSIGKILL to one of these, at any moment or while a "
             "request is held on its way; some consumers only sleep until another\none has taken "
             f"over, and wake up. In every second play of {_ROUNDS_OF_A_PLAY} kills, 4 % of all "
-            "requests are spoilt as well: lost,\nmissed, 500, 503, cut, late. In the end what the sink holds is compared with what was "
-            f"appended and acknowledged: **{verdict}**.\n",
+            "requests are spoilt as well: lost,\nmissed, 500, 503, cut, late. In the end what the "
+            f"sink holds is compared with what was\nappended and acknowledged: **{verdict}**.\n",
             file=file,
         )
         print("```", file=file)

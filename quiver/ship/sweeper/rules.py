@@ -16,7 +16,8 @@ waits in the queue
 A name from a clock that is slow makes its batch older than it is, which is why the store's own
 time is asked too. A name that is yet to come is from a clock that is fast and says nothing: the
 time at which the object changed counts alone, else what such a producer left would stay until
-then. Pages have no order: the last rule is not for them.
+then. Pages have no order: the last rule is not for them; instead one stays while its entries are
+the oldest in line, for then it may still be named.
 """
 
 from __future__ import annotations

@@ -12,10 +12,18 @@ from itertools import islice
 from typing import Final
 
 from quiver.clock import Clock
-from quiver.errors import ConfigError, DamagedEntry, FencedError, MissingError
+from quiver.errors import (
+    ConfigError,
+    DamagedEntry,
+    DamageError,
+    FencedError,
+    MissingError,
+    VersionError,
+)
 from quiver.metrics import Metrics
 from quiver.ship.objects import own_key
 from quiver.ship.queue import Queue, QueueView
+from quiver.ship.queue.table import decode_page
 from quiver.ship.sweeper.rules import (
     GRACE_MIN,
     Candidate,
@@ -42,7 +50,7 @@ class Swept:
     looked_count: int
     """Batches and pages that are there and old enough."""
     named_count: int
-    """Batches and pages that the queue names."""
+    """Batches and pages that the queue names, or that somebody may be about to name."""
     deleted_count: int
     deleted_bytes: int
     failed_count: int
@@ -77,6 +85,8 @@ class Sweeper:
         self.epoch = epoch
         self._clock, self._metrics = clock, metrics
         self._stopped = threading.Event()
+        self._over: set[str] = set()
+        """Pages that nobody names and nobody ever will."""
         self._known: tuple[object, set[str], int | None] | None = None
 
     @property
@@ -97,6 +107,7 @@ class Sweeper:
         begun_ns = self._clock.monotonic_ns()
         self._look()
         self._known = None
+        self._over.clear()
         found = self._candidates(is_dry=dry_run)
         named, oldest_ms = self._named(found)
         going = doomed(found.values(), named, oldest_ms)
@@ -156,9 +167,29 @@ class Sweeper:
             named.add(key)
             if not entry.is_acked:
                 waiting.append(key)
+        pages = [each.key for each in found.values() if each.is_page and each.key not in named]
+        named.update(key for key in pages if self._may_be_named(key, view))
         oldest_ms = oldest_of(found, waiting)
         self._known = view.manifest, named, oldest_ms
         return named, oldest_ms
+
+    def _may_be_named(self, key: str, view: QueueView) -> bool:
+        """Whether whoever put a page may still name it: its entries are the oldest in line.
+
+        He may be asleep in that very request. What is not in front of the line never is again.
+        """
+        if key in self._over:
+            return False
+        try:
+            area = decode_page(memoryview(self._bucket.get(key).data)).area
+        except VersionError:
+            return True
+        except (DamageError, MissingError):
+            area = memoryview(b"")
+        if area and view.manifest.area[: len(area)] == area:
+            return True
+        self._over.add(key)
+        return False
 
     def _candidates(self, *, is_dry: bool) -> dict[str, Candidate]:
         local_ms = self._clock.wall_ns() // MILLISECOND

@@ -7,15 +7,15 @@ in, and nobody has them but the store. So who is about to ack by the marks looks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
 from quiver.consumer import Pending
-from quiver.errors import DamagedEntry, MissingError, QuiverError, RemoteError
+from quiver.errors import DamagedEntry, InputError, MissingError, QuiverError, RemoteError
 from quiver.ship.objects import own_key
 from quiver.ship.queue import Entry, Queue
-from quiver.ship.shipper.format import decode_payload, is_payload
+from quiver.ship.shipper.format import ShippedSegment, decode_payload, is_payload
 from quiver.ship.shipper.loading import Loader
 
 __all__ = ["Place", "put_back_lost"]
@@ -33,12 +33,14 @@ def put_back_lost(
     """See that the objects are there which brought these segments, and make those that are not.
 
     Gives the segments whose object is lost for good, with the reason. What is dequeued was had by
-    somebody. Raises RemoteError, and DamageError for a manifest that cannot be read.
+    somebody. Raises InputError if the queue has others under their numbers, RemoteError, and
+    DamageError for a manifest that cannot be read.
     """
     mine = {(each.core, each.info.segment_seq): each for each in pending}
     lost: dict[Place, DamagedEntry] = {}
     for entry in _lost_entries(queue, store_id, mine):
-        places = [place for place in _places(entry, store_id) if place in mine]
+        brought = [(each.core, each.segment_seq) for each in _segments(entry, store_id)]
+        places = [place for place in brought if place in mine]
         try:
             loader.make_again(entry, [mine[place] for place in places])
         except DamagedEntry as error:
@@ -46,7 +48,7 @@ def put_back_lost(
     return lost
 
 
-def _lost_entries(queue: Queue, store_id: bytes, mine: Collection[Place]) -> list[Entry]:
+def _lost_entries(queue: Queue, store_id: bytes, mine: Mapping[Place, Pending]) -> list[Entry]:
     """Find the entries that brought any of these, and whose object is not there."""
     found = _entries(queue, store_id, mine)
     missing = {own_key(queue.bucket, location) for location in found}
@@ -57,13 +59,16 @@ def _lost_entries(queue: Queue, store_id: bytes, mine: Collection[Place]) -> lis
     return [entry for name, entry in found.items() if own_key(queue.bucket, name) in missing]
 
 
-def _entries(queue: Queue, store_id: bytes, mine: Collection[Place]) -> dict[str, Entry]:
+def _entries(queue: Queue, store_id: bytes, mine: Mapping[Place, Pending]) -> dict[str, Entry]:
     """Find the entries that wait and brought any of these segments, by location."""
     found: dict[str, Entry] = {}
     try:
         for entry in queue.read().entries():
-            if any(place in mine for place in _places(entry, store_id)):
-                found[entry.location] = entry
+            for segment in _segments(entry, store_id):
+                pending = mine.get((segment.core, segment.segment_seq))
+                if pending is not None:
+                    _check_same(segment, pending)
+                    found[entry.location] = entry
     except MissingError as error:
         raise RemoteError(
             f"what waits in the queue cannot be seen: {error.message}",
@@ -74,13 +79,30 @@ def _entries(queue: Queue, store_id: bytes, mine: Collection[Place]) -> dict[str
     return found
 
 
-def _places(entry: Entry, store_id: bytes) -> list[Place]:
+def _segments(entry: Entry, store_id: bytes) -> list[ShippedSegment]:
     """Say which segments of a store an entry brought, in its order."""
-    found: list[Place] = []
+    found: list[ShippedSegment] = []
     for item in entry.items:
         if is_payload(item.payload):
             with suppress(QuiverError):  # What is not ours, or of a newer Quiver.
                 segment = decode_payload(item.payload)
                 if segment.source[0] == store_id:
-                    found.append((segment.core, segment.segment_seq))
+                    found.append(segment)
     return found
+
+
+def _check_same(segment: ShippedSegment, pending: Pending) -> None:
+    """Refuse to ack a segment because the queue has another one of its number.
+
+    A store that was put back from a backup, or copied, gives numbers a second time.
+    """
+    info = pending.info
+    first_ns, last_ns = info.ingestion_ns_min, info.ingestion_ns_max
+    if first_ns is None or last_ns is None:
+        return
+    if segment.last_ns < first_ns or last_ns < segment.first_ns:
+        raise InputError(
+            f"the queue has another segment {segment.segment_seq} of core {segment.core} of this "
+            "store",
+            hint="was the store put back from a backup, or copied? ship it to a new queue",
+        )

@@ -6,11 +6,11 @@ import pytest
 from beside_kit import peek
 from shipper_kit import NAME, Rig, arrived, entries, rot_stream, segment_path
 
-from quiver.errors import DamageError
+from quiver.errors import DamageError, InputError
 from quiver.ship.objects import own_key
 from quiver.ship.queue import Queue
 from quiver.ship.shipper import LeftOut, witness
-from quiver.testing import Killed
+from quiver.testing import Killed, MemoryDisk
 
 COUNT = 6
 
@@ -106,3 +106,22 @@ def test_what_is_lost_for_good_stays_open_if_that_is_to_block() -> None:
         with pytest.raises(DamageError, match="swept before"):
             rig.ship(damaged="block")
     assert left(rig) == list(range(2, COUNT))
+
+
+def test_another_segment_of_the_same_number_is_not_acked_for_it() -> None:
+    """The store was put back from a backup, and goes on with numbers that the queue has seen."""
+    rig = filled()
+    backup = rig.disk.tree
+    rig.disk = MemoryDisk(backup)
+    rig.ship()
+    with rig.open() as store:
+        rig.fill(store, 1, 1)
+    rig.ship()
+    rig.disk = MemoryDisk(backup)
+    rig.clock.step("1d")
+    with rig.open() as store:
+        rig.fill(store, 1, 1, 1)
+    before = left(rig)
+    with pytest.raises(InputError, match="another segment 4 of core 0"):
+        rig.ship()
+    assert left(rig) == before

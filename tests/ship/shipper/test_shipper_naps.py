@@ -19,7 +19,7 @@ from quiver.ship.sweeper import Sweeper
 from quiver.testing import Killed
 from quiver.units import parse_duration
 
-STEP = 1 if os.environ.get("QUIVER_SHIP") == "all" else 13
+STEP = 1 if os.environ.get("QUIVER_SHIP") == "all" else 29
 """``make crash`` asks for each act; otherwise a few."""
 COUNT = 12
 

@@ -7,6 +7,7 @@ is looked for, and put again if it is gone, while its bytes are still here.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from quiver.clock import Clock
@@ -68,7 +69,13 @@ class Sender:
         key, named = self._upload(encoded)
         location = root_key(self._bucket, key)
         entry = NewEntry(location, load.items(), Batch(encoded.byte_count, encoded.crc32c))
-        sequence = self._append(entry)
+        try:
+            sequence = self._append(entry)
+        except UnclearError:
+            if self._is_late(named):  # Should it be in, let it not hold up who consumes.
+                with suppress(RemoteError):
+                    self._put_if_gone(key, encoded)
+            raise
         if self._is_late(named):
             self._see_that_it_is_there(key, encoded)
         took_ns = self._clock.monotonic_ns() - begun_ns
@@ -117,8 +124,7 @@ class Sender:
     def _see_that_it_is_there(self, key: str, encoded: EncodedBatch) -> None:
         """Put a batch again which a sweeper may have deleted before it was named."""
         try:
-            if not any(each.key == key for each in self._bucket.list(key)):
-                self._bucket.put(key, encoded.parts)
+            self._put_if_gone(key, encoded)
         except RemoteError as error:
             raise UnclearError(
                 f"a batch came late into the queue, and nobody knows if it is still there: "
@@ -127,6 +133,10 @@ class Sender:
                 retryable=True,
                 hint="produce it again; it may then be in the queue twice",
             ) from error
+
+    def _put_if_gone(self, key: str, encoded: EncodedBatch) -> None:
+        if not any(each.key == key for each in self._bucket.list(key)):
+            self._bucket.put(key, encoded.parts)
 
 
 def _not_in(error: UnclearError) -> RemoteError:

@@ -174,6 +174,32 @@ def test_64_an_append_that_came_after_its_batch_was_swept_puts_it_back(rig) -> N
     assert [bytes(record) for record in rig.consumer().next_batch().records] == [b"a"]
 
 
+@pytest.mark.parametrize("is_reachable", [True, False])
+def test_64_a_late_append_without_an_answer_leaves_no_entry_that_blocks(rig, is_reachable) -> None:
+    """The batch was swept, and the entry is in though nobody says so."""
+    producer = rig.producer(flush_interval="1h", late_after="5m")
+
+    def swept_meanwhile(act: str, key: str) -> None:
+        if act == "put_if" and key == "manifest":
+            rig.clock.step("11m")
+            rig.bucket.inner.delete(rig.batches())
+            rig.bucket.before = silent
+
+    def silent(act: str, key: str) -> None:
+        if act == "get" or (act == "list" and not is_reachable):
+            raise UnclearError("no answer", path=key, retryable=True)
+
+    rig.bucket.before = swept_meanwhile
+    rig.bucket.after = failing("put_if", "manifest", UnclearError("no answer", retryable=True))
+    handle = producer.produce([b"a"])
+    with pytest.raises(UnclearError):
+        producer.flush(WAIT)
+    assert isinstance(handle.error, UnclearError)
+    rig.bucket.before = rig.bucket.after = nothing
+    assert rig.sequences() == [0]
+    assert (len(rig.batches()) == 1) == is_reachable
+
+
 def test_64_when_nobody_can_look_for_a_late_batch_that_is_said(rig) -> None:
     producer = rig.producer(flush_interval="1h", late_after="5m")
 

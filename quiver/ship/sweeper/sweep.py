@@ -152,7 +152,7 @@ class Sweeper:
             raise MissingError(
                 f"there is no queue at {view.place}",
                 path=view.place,
-                hint="without its manifest nobody knows what may be deleted",
+                hint="is the address right? without its manifest nobody knows what may be deleted",
             )
         return view
 

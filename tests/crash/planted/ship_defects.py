@@ -65,10 +65,10 @@ DEFECTS: Final = (
     Defect(
         "a producer says durable before it appends",
         SENDER,
-        "        sequence = self._append(entry)\n",
-        "        import threading\n"
-        "        sequence = 0\n"
-        "        threading.Thread(target=self._append, args=[entry]).start()\n",
+        "            sequence = self._append(entry)\n",
+        "            import threading\n"
+        "            sequence = 0\n"
+        "            threading.Thread(target=self._append, args=[entry]).start()\n",
     ),
     Defect(
         "an entry goes in before its batch",

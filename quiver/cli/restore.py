@@ -27,7 +27,7 @@ __all__ = ["restore"]
 @verb(
     "restore",
     examples=(
-        ("quiver restore s3://bucket/queue store", "what waits in the queue, which stays as it is"),
+        ("quiver restore s3://bucket/queue store", "what waits in the queue, which stays"),
         ("quiver restore s3://bucket/queue store --consume", "and take it out of the queue"),
         ("quiver restore /mnt/share/queue store --damaged skip", "go on behind what is damaged"),
     ),

@@ -1,7 +1,7 @@
 # Everything runs from .venv, which `make setup` fills from requirements.lock and nothing else.
 
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 CRASH_IMAGES ?= 45000
 POWER_CUTS ?= 520
 DEFECTS ?= 50

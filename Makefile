@@ -1,13 +1,13 @@
 # Everything runs from .venv, which `make setup` fills from requirements.lock and nothing else.
 
 PYTHON ?= python3
-JOBS ?= 3
+JOBS ?= 2
 CRASH_IMAGES ?= 45000
 POWER_CUTS ?= 520
 DEFECTS ?= 50
 SPARK_KILLS ?= 15
-SHIP_KILLS ?= 15
-BUCKET_STEPS ?= 1000
+SHIP_KILLS ?= 10
+BUCKET_STEPS ?= 300
 STREAM_CUTS ?= 6000
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 200

@@ -89,7 +89,7 @@ def _report(outcome: Outcome, kills: Counter, *, aimed: int, seconds: float) -> 
         f"  calls that were made again  {outcome.made_again:>9,}",
         f"  batches                     {outcome.batches:>9,}",
         f"  entries that came again     {outcome.repeats:>9,}  passed over by the consumer",
-        f"  objects swept               {outcome.swept:>9,}",
+        f"  batches swept               {outcome.swept:>9,}",
         f"  kills survived              {kills.total():>9,}  {each}",
         f"  of these in a request       {aimed:>9,}",
         f"  lost, twice, out of order, deleted too early, left over: {len(outcome.problems)}",

@@ -19,7 +19,7 @@ from quiver.ship.queue.changing import MANIFEST_KEY
 from quiver.ship.queue.turns import TURN_KEY
 from quiver.ship.sweeper.sweep import MARKER
 
-__all__ = ["Outcome", "judge", "judge_queue", "leftovers", "look"]
+__all__ = ["Outcome", "gone", "judge", "judge_queue", "leftovers", "look"]
 
 _BY_THE_WAY: Final = {"CapacityError", "FencedError", "RemoteError", "UnclearError"}
 """Errors that a dead server explains, or the consumer that came before."""
@@ -45,6 +45,7 @@ class Outcome:
     repeats: int = 0
     """Entries that came twice into the queue, for nobody could tell; the consumer dropped them."""
     swept: int = 0
+    """Batches of the queue that are gone at the end."""
     problems: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
@@ -62,7 +63,6 @@ def judge(setup: Setup, bundles: dict[int, int] | None = None) -> Outcome:
         outcome.problems += _judge_records(sink, setup, outcome, is_end=bundles is not None)
         outcome.problems += _judge_bundles(sink, setup, outcome, bundles=bundles)
     outcome.problems += _judge_logs(setup)
-    outcome.swept = sum(int(words[2]) for words in _lines(setup, "sweeper", "swept"))
     return outcome
 
 
@@ -182,6 +182,12 @@ def judge_queue(setup: Setup, witness: Witness, outcome: Outcome) -> list[str]:
     if strange:
         found.append(f"{len(strange)} batches of the sink never were in the queue")
     return found
+
+
+def gone(bucket: Bucket, witness: Witness) -> int:
+    """Count the batches that ever were in the queue and are not there any more."""
+    there = {each.key for each in bucket.list("")}
+    return sum(own_key(bucket, location) not in there for location in witness.locations)
 
 
 def leftovers(bucket: Bucket) -> list[str]:

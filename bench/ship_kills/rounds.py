@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.ship_kills.judge import Outcome, judge, judge_queue, leftovers, look
+from bench.ship_kills.judge import Outcome, gone, judge, judge_queue, leftovers, look
 from bench.ship_kills.processes import NURSERY, Actor, Nursery
 from bench.ship_kills.sending import open_store, write_rest
 from bench.ship_kills.servers import seaweed
@@ -37,6 +37,7 @@ _DOWN_SECONDS: Final = 0.3
 _FROZEN_SECONDS: Final = 1.0
 _STARTS_MAX: Final = 5
 _END_SECONDS: Final = 120.0
+_LOOK_SECONDS: Final = 0.1
 _SHARE: Final = 0.04
 """Of requests that are spoilt, in each second play."""
 _TIMES: Final = {
@@ -97,6 +98,7 @@ class Play:
                 open_store(self.setup, core).close()
             nursery = stack.enter_context(Nursery(self.setup, self.nursery))
             self._cast(nursery)
+            self._await_first()
             for number, victim in enumerate(victims, 1):
                 time.sleep(self.rng.random() * _REACH_SECONDS)
                 said = self._strike(victim)
@@ -123,6 +125,15 @@ class Play:
 
     def _all(self) -> list[Actor]:
         return [actor for actors in self.actors.values() for actor in actors]
+
+    def _await_first(self) -> None:
+        """Wait until bundles and records come through: a play of few kills is to have some."""
+        for _ in range(round(_END_SECONDS / _LOOK_SECONDS)):
+            found = judge(self.setup)
+            if (found.acknowledged and found.bundles) or found.problems:
+                return
+            time.sleep(_LOOK_SECONDS)
+        self.problems.append("nothing comes through, before anybody is killed")
 
     # kills ---------------------------------------------------------------------------------------
 
@@ -236,6 +247,7 @@ class Play:
         outcome = judge(self.setup, bundles)
         outcome.problems += judge_queue(self.setup, self.traffic.witness, outcome)
         outcome.problems += leftovers(self.straight.bucket)
+        outcome.swept = gone(self.straight.bucket, self.traffic.witness)
         outcome.problems += [each for each in self.problems if each not in outcome.problems]
         return outcome
 

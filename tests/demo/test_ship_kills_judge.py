@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.ship_kills.judge import judge, judge_queue, leftovers, look
+from bench.ship_kills.judge import gone, judge, judge_queue, leftovers, look
 from bench.ship_kills.receiving import open_sink
 from bench.ship_kills.setup import Log, Setup, content
 from bench.ship_kills.witness import Witness
@@ -37,7 +37,6 @@ def setup(tmp_path: Path) -> Setup:
     producer.say("acked", 0, 1, 2, 1, 1)
     producer.say("unclear", 0, 2, 3, 1)
     Log(setup.log("writer-0")).say("durable", 2)
-    Log(setup.log("sweeper")).say("swept", 0, 4)
     Log(setup.log("consumer")).say("error", "UnclearError", "no answer")
     return setup
 
@@ -52,7 +51,7 @@ def test_a_play_in_which_nothing_is_wrong_has_no_problem_and_its_figures(setup: 
     found = judge(setup, BUNDLES)
     assert found.problems == []
     assert (found.acknowledged, found.records, found.unclear) == (3, 3, 1)
-    assert (found.bundles, found.segments, found.batches, found.swept) == (3, 1, 3, 4)
+    assert (found.bundles, found.segments, found.batches) == (3, 1, 3)
     assert judge(setup).problems == []
 
 
@@ -172,6 +171,7 @@ def test_a_batch_that_went_too_early_or_is_left_over_is_found() -> None:
     assert leftovers(rig.bucket) == []
     rig.bucket.delete(["a"])
     assert look(rig.queue) == ["a is gone and waits in the queue"]
+    assert gone(rig.bucket, rig.witness) == 1
     rig.bucket.put("orphan", b"x")
     assert leftovers(rig.bucket) == ["1 objects are left, as orphan"]
 

@@ -15,7 +15,7 @@ from bench.demo.folder import Folder
 from bench.demo.source import cut, load
 from bench.demo_ship.play import Play, table_of
 from bench.demo_ship.query import SLOT
-from bench.ship_kills.servers import seaweed
+from bench.kills.servers import seaweed
 
 
 def main() -> int:

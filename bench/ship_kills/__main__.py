@@ -13,10 +13,10 @@ from collections import Counter
 from pathlib import Path
 
 from bench.demo.folder import Folder
+from bench.kills.servers import seaweed
 from bench.kit import machine
 from bench.ship_kills.judge import Outcome
 from bench.ship_kills.rounds import Play, plan
-from bench.ship_kills.servers import seaweed
 
 _ROUNDS_OF_A_PLAY = 50
 

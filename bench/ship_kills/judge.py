@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from bench.kills.log import lines
 from bench.ship_kills.receiving import open_sink
 from bench.ship_kills.setup import CORES, Setup, content
 from bench.ship_kills.witness import Witness
@@ -101,7 +102,7 @@ def _judge_handles(
 ) -> Iterator[str]:
     """Hold what handles said against where records are, as far as the sink has come."""
     lost, late = [], []
-    for words in _lines(setup, "producer", "acked"):
+    for words in lines(setup.log("producer"), "acked"):
         life, call, first, count, sequence = map(int, words[1:])
         if upto is not None and sequence > upto:
             continue
@@ -113,12 +114,12 @@ def _judge_handles(
         yield f"{len(lost)} acknowledged records are lost, the first {lost[0]}"
     if late:
         yield f"{len(late)} records came later than was said, the first {late[0]}"
-    for words in _lines(setup, "producer", "failed"):
+    for words in lines(setup.log("producer"), "failed"):
         outcome.made_again += 1
         life, call, first = map(int, words[1:4])
         if (life, call, first) in place:
             yield f"call {call} of life {life} failed and is there all the same"
-    outcome.unclear = len(list(_lines(setup, "producer", "unclear")))
+    outcome.unclear = len(list(lines(setup.log("producer"), "unclear")))
 
 
 def _judge_bundles(
@@ -139,18 +140,20 @@ def _judge_bundles(
             )
         if segments != sorted(set(segments)):
             yield f"segments of core {core} are out of order or twice: {_odd(segments)}"
-        durable = max((int(w[1]) for w in _lines(setup, f"writer-{core}", "durable")), default=-1)
+        durable = max(
+            (int(w[1]) for w in lines(setup.log(f"writer-{core}"), "durable")), default=-1
+        )
         if bundles is not None and durable >= count:
             yield f"core {core} has lost bundles that were durable"
 
 
 def _judge_logs(setup: Setup) -> Iterator[str]:
     for name in ("shipper", "consumer", "sweeper", "producer"):
-        for words in _lines(setup, name, "wrong"):
+        for words in lines(setup.log(name), "wrong"):
             yield f"{name}: {' '.join(words[1:])}"
         kinds: Counter[str] = Counter()
         first: dict[str, str] = {}
-        for words in _lines(setup, name, "error"):
+        for words in lines(setup.log(name), "error"):
             kinds[words[1]] += 1
             first.setdefault(words[1], " ".join(words[2:]))
         for kind in sorted(set(kinds) - _BY_THE_WAY):
@@ -196,16 +199,6 @@ def leftovers(bucket: Bucket) -> list[str]:
     named |= {MANIFEST_KEY, TURN_KEY, MARKER}
     keys = [each.key for each in bucket.list("") if each.key not in named]
     return [f"{len(keys)} objects are left, as {', '.join(keys[:_TOLD_MAX])}"] if keys else []
-
-
-def _lines(setup: Setup, name: str, word: str) -> Iterator[list[str]]:
-    """Go through the lines of a log that begin with a word."""
-    if os.path.exists(setup.log(name)):
-        with open(setup.log(name), encoding="utf-8") as file:
-            for line in file:
-                words = line.split()
-                if words and words[0] == word:
-                    yield words
 
 
 def _twice(what: str, found: Iterable[Any]) -> list[str]:

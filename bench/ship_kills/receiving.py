@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Final
 
+from bench.kills.log import Log
 from bench.ship_kills.sending import RAW
-from bench.ship_kills.setup import Log, Setup
+from bench.ship_kills.setup import Setup
 from quiver.errors import DamagedEntry, FencedError, QuiverError
 from quiver.segment import open_bytes
 from quiver.ship.consumer import Batch, Consumer, Delivered

@@ -15,7 +15,8 @@ from typing import Final
 import pyarrow as pa
 
 import quiver
-from bench.ship_kills.setup import CORES, Log, Setup, content
+from bench.kills.log import Log
+from bench.ship_kills.setup import CORES, Setup, content
 from quiver.disk import LocalDisk
 from quiver.errors import QuiverError
 from quiver.ship.objects import UnclearError

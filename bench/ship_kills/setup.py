@@ -6,12 +6,12 @@ import json
 import os
 import random
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from quiver.ship.objects import open_bucket
 from quiver.ship.queue import Queue, QueueOptions
 
-__all__ = ["CORES", "Log", "Setup", "content"]
+__all__ = ["CORES", "Setup", "content"]
 
 CORES: Final = 2
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz "
@@ -62,17 +62,6 @@ class Setup:
         bucket = open_bucket(self.url, options=options)
         limits = QueueOptions(retry_seconds=self.patience, page_entries=self.page_entries)
         return Queue(bucket, options=limits)
-
-
-class Log:
-    """Lines of one actor, through all its lives; what is written is there if it is killed then."""
-
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-
-    def say(self, *words: Any) -> None:
-        """Write one line."""
-        os.write(self._file, (" ".join(map(str, words)).replace("\n", " | ") + "\n").encode())
 
 
 def content(life: int, number: int) -> bytes:

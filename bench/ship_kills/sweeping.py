@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from bench.ship_kills.setup import Log, Setup
+from bench.kills.log import Log
+from bench.ship_kills.setup import Setup
 from quiver.clock import SystemClock
 from quiver.errors import MissingError, QuiverError
 from quiver.ship.shipper import loading

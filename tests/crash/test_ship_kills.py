@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from bench.kills.servers import seaweed
 from bench.ship_kills.rounds import VICTIMS, Play, plan
-from bench.ship_kills.servers import seaweed
 
 KILLS = int(os.environ.get("QUIVER_SHIP_KILLS", "0"))
 DEFECTS = os.environ.get("QUIVER_DEFECTS", "0")
@@ -78,7 +78,9 @@ def test_whoever_is_killed_each_record_is_in_the_sink_once(server, tmp_path) -> 
 @pytest.mark.parametrize("defect", some_defects() if KILLS else [], ids=lambda each: each.name)
 def test_a_planted_defect_is_found(server, tmp_path, defect) -> None:
     rng = random.Random(1)
-    nursery = [sys.executable, str(PLANTED / "ship_nursery.py"), defect.name]
+    nursery = [
+        *(sys.executable, str(PLANTED / "nursery.py"), "ship_defects", "ship_kills", defect.name)
+    ]
     who, how = WHO.get(defect.name, ("", {}))
     play = Play(str(tmp_path / "play"), server, rng, spoilt=True, nursery=nursery, **how)
     victims = [who] * KILLS_MAX if who else plan(KILLS_MAX, rng)

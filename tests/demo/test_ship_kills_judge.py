@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.kills.log import Log
 from bench.ship_kills.judge import gone, judge, judge_queue, leftovers, look
 from bench.ship_kills.receiving import open_sink
-from bench.ship_kills.setup import Log, Setup, content
+from bench.ship_kills.setup import Setup, content
 from bench.ship_kills.witness import Witness
 from quiver.ship.objects import MemoryBucket
 from quiver.ship.queue import Item, NewEntry, Queue

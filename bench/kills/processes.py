@@ -6,28 +6,22 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, Self
+from typing import Self
 
 from bench.kit import ROOT
-from bench.ship_kills.setup import Setup
 
-__all__ = ["NURSERY", "Actor", "Nursery"]
-
-NURSERY: Final = (sys.executable, "-m", "bench.ship_kills.nursery")
+__all__ = ["Actor", "Nursery"]
 
 
 class Nursery:
     """The process that all actors are forked from; they end with it."""
 
-    def __init__(self, setup: Setup, command: Sequence[str] = NURSERY) -> None:
-        self._log = os.open(
-            os.path.join(setup.folder, "stderr.txt"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
-        )
+    def __init__(self, command: Sequence[str], stderr: str) -> None:
+        self._log = os.open(stderr, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self._process = subprocess.Popen(
-            [*command, setup.to_json()],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -66,11 +60,12 @@ class Actor:
         self.name, self.kind, self._numbers = name, kind, numbers
         self._nursery = nursery
         self._handle: int | None = None
+        self._pid = 0
         self.lives = 0
 
-    def start(self) -> None:
+    def start(self, *more: int) -> None:
         """Begin another life."""
-        pid = self._nursery.fork(self.kind, self.lives, *self._numbers)
+        self._pid = pid = self._nursery.fork(self.kind, self.lives, *self._numbers, *more)
         self.lives += 1
         with suppress(ProcessLookupError):  # It is gone already; whoever looks will see.
             self._handle = os.pidfd_open(pid)
@@ -79,6 +74,13 @@ class Actor:
     def is_alive(self) -> bool:
         """Whether it is there."""
         return self._handle is not None and not self._has_ended(0)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it stands still: by its own will, or frozen."""
+        with suppress(FileNotFoundError), open(f"/proc/{self._pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+        return False
 
     def _has_ended(self, seconds: float | None) -> bool:
         assert self._handle is not None

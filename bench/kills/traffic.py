@@ -1,4 +1,4 @@
-"""Stands before the server: spoils answers, stops who is to be killed, sees each manifest."""
+"""Stands before the server: spoils answers, stops who is to be killed, shows each manifest."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import http
 import random
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.ship_kills.servers import FaultProxy, fault_proxy
-from bench.ship_kills.witness import Witness
-from quiver.ship.queue.changing import MANIFEST_KEY
+from bench.kills.servers import FaultProxy, fault_proxy
 
 __all__ = ["FAULTS", "Aim", "Traffic"]
 
@@ -31,8 +30,8 @@ class Aim:
     """So many go by before."""
     writes: bool
     """Only those that change something count."""
-    manifest: bool
-    """Only those of the manifest count."""
+    key: str
+    """"" for any; only requests for this object count."""
     reaches: bool
     """Whether the server gets it, though its sender is dead by then."""
     reached: threading.Event = field(default_factory=threading.Event)
@@ -42,7 +41,7 @@ class Aim:
         """Whether a request is one of those that count."""
         if self.writes and seen.method not in ("PUT", "POST", "DELETE"):
             return False
-        if self.manifest and not seen.path.endswith(f"/{MANIFEST_KEY}"):
+        if self.key and not seen.path.endswith(f"/{self.key}"):
             return False
         return self.who in _header(seen, "user-agent")
 
@@ -54,7 +53,8 @@ class Traffic(FaultProxy):
         super().__init__(port)
         self.share = share
         self.spoilt = 0
-        self.witness = Witness()
+        self.shows: tuple[str, Callable[[bytes], object]] | None = None
+        """An object, and who is shown each state of it that goes by."""
         self._rng = rng
         self._aim: Aim | None = None
         self._under = 0
@@ -71,9 +71,11 @@ class Traffic(FaultProxy):
             self._under += 1
         try:
             answer = super().forward(seen, body)
-            if answer[0] == http.HTTPStatus.OK and seen.path.endswith(f"/{MANIFEST_KEY}"):
-                with self._turn:
-                    self.witness.see(body if seen.method == "PUT" else answer[2])
+            if self.shows is not None and answer[0] == http.HTTPStatus.OK:
+                key, see = self.shows
+                if seen.path.endswith(f"/{key}"):
+                    with self._turn:
+                        see(body if seen.method == "PUT" else answer[2])
             return answer
         finally:
             with self._turn:

@@ -7,13 +7,13 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 from bench.kit import Bench
 from bench.ship.places import Place, opened
 from bench.ship.shipping import WANTED, Spent, clear, cpu_ms, spent
 from quiver.ship.batch import encode_batch, mint_name
-from quiver.ship.consumer import Consumer
+from quiver.ship.consumer import Consumer, Descriptor
 from quiver.ship.objects import root_key
 from quiver.ship.queue import Batch, Item, NewEntry, Queue
 
@@ -87,16 +87,21 @@ class _Sides:
 def _read(consumer: Consumer, pool: ThreadPoolExecutor) -> Iterator[int]:
     """Fetch some batches while those before are waited for, and acked."""
     fetch = consumer.fetcher().fetch
-    under: deque[tuple[int, list[Future[Any]]]] = deque()
+    under: deque[tuple[int, list[Future[int]]]] = deque()
+
+    def count(descriptor: Descriptor) -> int:
+        """Use a batch where it is fetched, as the other side does, and let it go."""
+        return len(fetch(descriptor).records)
+
     while True:
         some = consumer.next_descriptors(AHEAD)
         if some:
-            under.append((some[-1].sequence, [pool.submit(fetch, each) for each in some]))
+            under.append((some[-1].sequence, [pool.submit(count, each) for each in some]))
         if not under:
             return
         if len(under) > 1 or not some:
             sequence, futures = under.popleft()
-            yield sum(len(future.result().records) for future in futures)
+            yield sum(future.result() for future in futures)
             consumer.ack_through(sequence)
 
 

@@ -1,0 +1,83 @@
+"""One number for each key, the same in every process and for all time: files are sorted by it.
+
+HASHING.md gives it in words. Two keys may have the same number; whoever compares keys compares
+their bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["buckets_of", "key_hashes"]
+
+_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+_WORD: Final = 8
+_WINDOW: Final = 1 << 15
+"""Rows at a time, so that what is worked on stays near the processor."""
+
+_Words = npt.NDArray[np.uint64]
+
+
+def key_hashes(rows: pa.LargeBinaryArray) -> _Words:
+    """Give the hash of each row of bytes."""
+    found = np.empty(len(rows), np.uint64)
+    _, raw_offsets, raw = rows.buffers()
+    if raw_offsets is None:
+        return found
+    given: Any = raw_offsets
+    offsets = np.frombuffer(given, np.int64, len(rows) + 1, rows.offset * _WORD)
+    given = raw if raw is not None else b""
+    data = np.frombuffer(given, np.uint8)
+    for start in range(0, len(rows), _WINDOW):
+        window = offsets[start : start + _WINDOW + 1]
+        found[start : start + _WINDOW] = _hash_window(window, data)
+    return found
+
+
+def buckets_of(hashes: _Words, buckets: int) -> npt.NDArray[np.int32]:
+    """Give for each hash the bucket in which its key is."""
+    return (hashes % np.uint64(buckets)).astype(np.int32)
+
+
+def _hash_window(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> _Words:
+    lengths = np.diff(offsets)
+    counts = np.maximum((lengths + _WORD - 1) // _WORD, 1)
+    firsts = np.cumsum(counts) - counts
+    words, places = _words(offsets, data, counts)
+    words += (places + 1).astype(np.uint64) * _STEP
+    _mix(words)
+    sums = np.add.reduceat(words, firsts)
+    sums += lengths.astype(np.uint64) * _STEP
+    _mix(sums)
+    return sums
+
+
+def _words(
+    offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8], counts: npt.NDArray[np.int64]
+) -> tuple[_Words, npt.NDArray[np.int64]]:
+    """Give the words of all rows, one behind the other, and the place of each in its row."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    own = np.zeros(last - first + _WORD, np.uint8)  # So that the last word may end behind it.
+    own[: last - first] = data[first:last]
+    sliding: Any = np.ndarray((last - first + 1,), "<u8", own, 0, (1,))
+    ends = np.cumsum(counts)
+    places = np.arange(int(ends[-1]), dtype=np.int64) - np.repeat(ends - counts, counts)
+    words = sliding[np.repeat(offsets[:-1] - first, counts) + places * _WORD]
+    surplus = (counts * _WORD - np.diff(offsets)).astype(np.uint64) * np.uint64(_WORD)
+    words[ends - 1] = (words[ends - 1] << surplus) >> surplus  # Bits of the next row.
+    return words.astype(np.uint64, copy=False), places
+
+
+def _mix(words: _Words) -> None:
+    """Spread each word's bits over all of it, in place."""
+    words ^= words >> np.uint64(32)
+    words *= _FIRST
+    words ^= words >> np.uint64(29)
+    words *= _SECOND
+    words ^= words >> np.uint64(32)

@@ -1,0 +1,137 @@
+"""How the manifest is changed: read, change, put if nobody else did, and again if somebody did.
+
+A try whose answer was lost may be in, or come in later. So after every conflict and every unclear
+answer the manifest is read again, and whoever makes the change looks for his own before he makes it
+once more: all tries of one change carry the same tag, so that no more than one of them is ever in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from quiver.clock import Clock
+from quiver.errors import DamageError, MissingError, RemoteError
+from quiver.ship.objects import Bucket, Conflict, Found, Tag, UnclearError
+from quiver.upsert.persist.format import Manifest, decode_manifest, encode_manifest
+from quiver.upsert.persist.snapshot import Snapshot, snapshot_of
+
+__all__ = ["MANIFEST_KEY", "Change", "Changer"]
+
+MANIFEST_KEY: Final = "manifest"
+
+Change = Callable[[Snapshot], Manifest | None]
+"""Makes the change, or gives None if it is done already. May be called often."""
+
+_TRIES_MAX: Final = 1000
+_FAULTS_MAX: Final = 8
+_PAUSE_SECONDS: Final = 0.05
+_PAUSE_MAX: Final = 2.0
+
+
+class Changer:
+    """The manifest of one collection: what it was when last seen, and how it is changed."""
+
+    def __init__(self, store: Bucket, clock: Clock) -> None:
+        self._store = store
+        self.clock = clock
+        self.place = f"{store.place}/{MANIFEST_KEY}"
+        self._mutex = threading.Lock()
+        self._seen: tuple[Snapshot, Tag] | None = None
+
+    def again(self) -> Changer:
+        """Give one more for the same manifest, with a memory of its own."""
+        return Changer(self._store, self.clock)
+
+    def create(self, manifest: Manifest) -> None:
+        """Put the first manifest unless there is one; of many that do so at once one succeeds."""
+        data = encode_manifest(manifest)
+        faults = 0
+        while True:
+            try:
+                self._store.get(MANIFEST_KEY)
+                return
+            except MissingError:
+                pass
+            try:
+                self._store.put_if(MANIFEST_KEY, data, None)
+                return
+            except Conflict:
+                continue
+            except UnclearError:
+                faults += 1
+                self._wait(faults)
+
+    def read(self) -> Snapshot:
+        """Read the manifest as it is now. Raises MissingError, DamageError, VersionError."""
+        return self._read()[0]
+
+    def _read(self) -> tuple[Snapshot, Tag]:
+        with self._mutex:
+            seen = self._seen
+        try:
+            found = (
+                self._store.get(MANIFEST_KEY)
+                if seen is None
+                else self._store.get_if_changed(MANIFEST_KEY, seen[1])
+            )
+        except MissingError as error:
+            raise MissingError(
+                f"there is no collection in {self._store.place}",
+                path=error.path,
+                hint="it is made by who writes first",
+            ) from error
+        if found is None and seen is not None:
+            return seen
+        assert found is not None  # noqa: S101
+        state = self._decoded(found), found.tag
+        with self._mutex:
+            self._seen = state
+        return state
+
+    def _decoded(self, found: Found) -> Snapshot:
+        try:
+            manifest = decode_manifest(memoryview(found.data).cast("B"))
+        except DamageError as error:
+            raise error.at(self.place) from None
+        return snapshot_of(manifest, self._store.place)
+
+    def change(self, make: Change) -> Snapshot:
+        """Change the manifest, against all who do so; gives it as it is then.
+
+        Raises what ``make`` raises, and UnclearError if nobody knows after many tries whether the
+        change was made.
+        """
+        faults = 0
+        with self._mutex:
+            state = self._seen
+        for _ in range(_TRIES_MAX):
+            snapshot, tag = state or self._read()
+            wanted = make(snapshot)
+            if wanted is None:
+                return snapshot
+            wanted = replace(wanted, change=snapshot.manifest.change + 1)
+            try:
+                new = self._store.put_if(MANIFEST_KEY, encode_manifest(wanted), tag)
+            except Conflict:
+                state = None
+                continue
+            except UnclearError:
+                faults += 1
+                if faults >= _FAULTS_MAX:
+                    raise
+                self._wait(faults)
+                state = None
+                continue
+            made = snapshot_of(wanted, self._store.place)
+            with self._mutex:
+                self._seen = made, new
+            return made
+        raise RemoteError(
+            f"{self.place} is changed by others all the time", path=self.place, retryable=True
+        )
+
+    def _wait(self, faults: int) -> None:
+        self.clock.pause(min(_PAUSE_SECONDS * 2**faults, _PAUSE_MAX))

@@ -1,0 +1,159 @@
+"""What keys have in the persisted collection: the newest run that knows a key, or the base.
+
+A look-up costs what the keys that are asked for cost, times the number of files: of a file it reads
+the hashes that a binary search meets, and the rows that have one of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quiver.casts import conform_table
+from quiver.errors import DamagedEntry, InputError
+from quiver.ship.objects import Bucket
+from quiver.upsert.persist.opened import Part, open_file
+from quiver.upsert.persist.order import Hashes, Places, expand, same_as_next, taken
+from quiver.upsert.persist.snapshot import Snapshot
+from quiver.upsert.rows.definition import BASE_COLUMNS, KEY
+from quiver.upsert.rows.keys import key_bytes
+from quiver.upsert.rows.looked import Looked
+
+__all__ = ["State", "WholeState"]
+
+
+class State:
+    """The current state of one bucket; files are opened by the first look-up that needs them."""
+
+    def __init__(self, store: Bucket, snapshot: Snapshot, bucket: int) -> None:
+        self._store, self._snapshot, self._bucket = store, snapshot, bucket
+        self._runs, self._base = snapshot.runs(bucket), snapshot.base(bucket)
+
+    @property
+    def upper(self) -> int:
+        """It is the state as of the epoch before this one."""
+        return self._snapshot.upper
+
+    def lookup(self, hashes: Hashes, keys: pa.StructArray) -> Looked:
+        """Find the row that each key has now. Keys may repeat. Raises DamageError, MissingError."""
+        if len(hashes) and bool(np.any(hashes % np.uint64(self._snapshot.buckets) != self._bucket)):
+            raise InputError(f"a key that is looked up is not of bucket {self._bucket}")
+        search = _Search(hashes, key_bytes(keys), self._snapshot)
+        folded = -1 if self._base is None else self._base.last
+        newest = [ref for ref in reversed(self._runs) if ref.last > folded]
+        for ref in [*newest, *([] if self._base is None else [self._base])]:
+            if search.is_done:
+                break
+            for part in reversed(open_file(self._store, self._snapshot, ref)):
+                search.look_into(part)
+        return search.result()
+
+
+class WholeState:
+    """The current state of all buckets."""
+
+    def __init__(self, store: Bucket, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._states = [State(store, snapshot, bucket) for bucket in range(snapshot.buckets)]
+
+    @property
+    def upper(self) -> int:
+        """It is the state as of the epoch before this one."""
+        return self._snapshot.upper
+
+    def lookup(self, hashes: Hashes, keys: pa.StructArray) -> Looked:
+        """Find the row that each key has now. Keys may repeat. Raises DamageError, MissingError."""
+        index = np.full(len(hashes), -1, np.int64)
+        of = (hashes % np.uint64(self._snapshot.buckets)).astype(np.int64)
+        order = np.argsort(of, kind="stable")
+        edges = np.searchsorted(of[order], np.arange(self._snapshot.buckets + 1))
+        found = [self._snapshot.definition.state.empty_table()]
+        count = 0
+        for bucket in np.unique(of):
+            rows = order[edges[bucket] : edges[bucket + 1]]
+            some: Any = taken(keys, rows)
+            looked = self._states[int(bucket)].lookup(hashes[rows], some)
+            index[rows] = np.where(looked.index >= 0, looked.index + count, -1)
+            found.append(looked.rows)
+            count += looked.rows.num_rows
+        return Looked(pa.concat_tables(found), index)
+
+
+class _Search:
+    """Keys on their way through files, newest first: who has met his key drops out."""
+
+    def __init__(self, hashes: Hashes, keys: Any, snapshot: Snapshot) -> None:  # noqa: ANN401
+        self._index = np.full(len(hashes), -1, np.int64)
+        self._todo: Places = np.argsort(hashes, kind="stable").astype(np.int64, copy=False)
+        self._hashes = hashes[self._todo]
+        self._keys = taken(keys, self._todo)
+        self._schema = snapshot.definition.state
+        self._found = [self._schema.empty_table()]
+        self._count = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every key has been met."""
+        return not len(self._todo)
+
+    def look_into(self, part: Part) -> None:
+        """Meet the keys that are in a batch; an older one must come later."""
+        starts = np.searchsorted(part.hashes, self._hashes, "left")
+        ends = np.searchsorted(part.hashes, self._hashes, "right")
+        hit = ends > starts
+        if not hit.any():
+            return
+        asked = np.flatnonzero(hit)
+        starts, ends = starts[asked], ends[asked]
+        fresh = np.ones(len(asked), np.bool_)
+        fresh[1:] = starts[1:] != starts[:-1]  # Keys that share a hash share its rows.
+        rows = expand(starts[fresh], ends[fresh])
+        keys: Any = key_bytes(taken(part.rows.column(KEY), rows))
+        last = np.ones(len(rows), np.bool_)
+        again = same_as_next(part.hashes[rows], rows, keys)
+        last[:-1] = ~again
+        _check_breach(part, rows, again)
+        rows, keys = rows[last], keys.filter(pa.array(last))
+        met: Any = pc.index_in(taken(self._keys, asked), keys)
+        is_met = met.is_valid().to_numpy(zero_copy_only=False)
+        which = met.fill_null(0).to_numpy()[is_met].astype(np.int64)
+        self._take(part, rows[which], asked[is_met])
+
+    def _take(self, part: Part, rows: Places, asked: Places) -> None:
+        """Note what keys have: a row, or nothing if the last that was said of them is a -1."""
+        lives = np.ones(len(rows), np.bool_) if part.diffs is None else part.diffs[rows] == 1
+        kept = rows[lives]
+        if len(kept):
+            found = taken(part.rows.select(list(BASE_COLUMNS)), kept)
+            self._found.append(conform_table(found, self._schema))
+            at = self._count + np.arange(len(kept), dtype=np.int64)
+            self._index[self._todo[asked[lives]]] = at
+            self._count += len(kept)
+        left = np.ones(len(self._todo), np.bool_)
+        left[asked] = False
+        self._todo, self._hashes = self._todo[left], self._hashes[left]
+        self._keys = self._keys.filter(pa.array(left))
+
+    def result(self) -> Looked:
+        """Give what was found."""
+        return Looked(pa.concat_tables(self._found), self._index)
+
+
+def _check_breach(part: Part, rows: Places, again: Any) -> None:  # noqa: ANN401
+    """See that no key has two rows at once; where it has, nothing about it can be believed."""
+    if not again.any():
+        return
+    one, other = rows[:-1][again], rows[1:][again]
+    if part.times is None or part.diffs is None:
+        broken = np.ones(len(one), np.bool_)
+    else:
+        broken = (part.times[one] == part.times[other]) & (part.diffs[one] == part.diffs[other])
+    if broken.any():
+        raise DamagedEntry(
+            "a key has two rows at once",
+            path=part.place,
+            found=f"rows {int(one[broken][0]):,} and {int(other[broken][0]):,} of a batch",
+        )

@@ -1,0 +1,177 @@
+"""``Writer``: the one who appends. Whoever opens the next one fences it.
+
+An append is one change of the manifest: new files, how far the sources are, the next epoch. It is
+in as a whole or not at all, and once, whatever answer is lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import pyarrow as pa
+
+from quiver.errors import FencedError, InputError
+from quiver.ship.objects import Bucket
+from quiver.units import MILLISECOND
+from quiver.upsert.persist.changing import Changer
+from quiver.upsert.persist.definitions import encode_schema, widen
+from quiver.upsert.persist.format import FileRef, Manifest, Source
+from quiver.upsert.persist.snapshot import Snapshot
+
+__all__ = ["Appended", "Writer"]
+
+
+class Appended(NamedTuple):
+    """What became of an append."""
+
+    snapshot: Snapshot
+    was_persisted: bool
+    """The epoch was in before: this append was dropped as a whole, and its files are garbage."""
+
+
+class Writer:
+    """The writing end of a collection, for one process at a time; safe for its threads."""
+
+    def __init__(self, store: Bucket, changer: Changer, *, fence: int) -> None:
+        """Take what ``open`` made; that is for everybody else."""
+        self.store = store
+        self.fence = fence
+        """Its number: greater than those of all writers before it."""
+        self._changer = changer
+        self._turn = threading.RLock()
+
+    @classmethod
+    def open(cls, store: Bucket, changer: Changer) -> Self:
+        """Fence who wrote before."""
+
+        def raise_fence(snapshot: Snapshot) -> Manifest:
+            return replace(snapshot.manifest, writer=snapshot.manifest.writer + 1)
+
+        snapshot = changer.change(raise_fence)
+        return cls(store, changer, fence=snapshot.manifest.writer)
+
+    @property
+    def place(self) -> str:
+        """Where the collection is, for messages."""
+        return self.store.place
+
+    def snapshot(self) -> Snapshot:
+        """Read the manifest as it is now. Raises FencedError if somebody else writes by now."""
+        return self._own(self._changer.read())
+
+    def append(
+        self,
+        refs: Sequence[FileRef | None],
+        epoch: int,
+        *,
+        sources: Mapping[str, Source] | None = None,
+        value: pa.Schema | None = None,
+    ) -> Appended:
+        """Make the differences of one epoch part of the collection.
+
+        ``epoch`` must be the snapshot's ``upper``: an older one is in already and is dropped, a
+        later one would leave a gap. ``refs`` are what ``write_run`` gave for it, one a bucket at
+        most; ``sources`` replace those of the same name, whose splits never go back; ``value`` is
+        the schema that rows were written by, if it is wider. When this returns the append is
+        durable and every snapshot that is read later has it.
+
+        Raises FencedError, InputError, and UnclearError if nobody knows whether it is in: then
+        open a new writer and look at its ``upper``.
+        """
+        named = [ref for ref in refs if ref is not None]
+        _check_refs(named, epoch)
+        made = False
+
+        def append(snapshot: Snapshot) -> Manifest | None:
+            nonlocal made
+            own = self._own(snapshot)
+            if epoch < own.upper:
+                return None
+            if epoch > own.upper:
+                raise InputError(
+                    f"epoch {epoch:,} cannot be appended to {self.place}: the next is {own.upper:,}"
+                )
+            made = True
+            return self._appended(own, named, sources=sources or {}, value=value)
+
+        with self._turn:
+            snapshot = self._changer.change(append)
+        return Appended(snapshot, was_persisted=not made)
+
+    def change(self, make: Callable[[Snapshot], Manifest | None]) -> Snapshot:
+        """Change the manifest otherwise: fold, forget, sweep. ``make`` gives None if all is done.
+
+        It is called again whenever others changed the manifest meanwhile. Raises FencedError.
+        """
+        with self._turn:
+            return self._changer.change(lambda snapshot: make(self._own(snapshot)))
+
+    def _own(self, snapshot: Snapshot) -> Snapshot:
+        current = snapshot.manifest.writer
+        if current != self.fence:
+            raise FencedError(
+                f"somebody else writes {self.place} by now",
+                epoch=self.fence,
+                current=current,
+                hint="one writer at a time; the newest one goes on",
+            )
+        return snapshot
+
+    def _appended(
+        self,
+        snapshot: Snapshot,
+        refs: Sequence[FileRef],
+        *,
+        sources: Mapping[str, Source],
+        value: pa.Schema | None,
+    ) -> Manifest:
+        manifest = snapshot.manifest
+        for ref in refs:
+            if ref.bucket >= manifest.buckets:
+                raise InputError(f"{ref.name} is of bucket {ref.bucket:,}, which there is not")
+        for name, source in sources.items():
+            _check_forward(name, manifest.sources.get(name), source)
+        files = sorted([*manifest.files, *refs], key=_place)
+        schema = manifest.value
+        if value is not None:
+            wider = widen(snapshot.definition, value)
+            if wider is not snapshot.definition:
+                schema = encode_schema(wider.value)
+        return replace(
+            manifest,
+            upper=manifest.upper + 1,
+            times=(*manifest.times, self._changer.clock.wall_ns() // MILLISECOND),
+            sources={**manifest.sources, **sources},
+            files=tuple(files),
+            value=schema,
+        )
+
+
+def _place(ref: FileRef) -> Any:  # noqa: ANN401
+    return ref.bucket, ref.kind == "run", ref.first
+
+
+def _check_refs(refs: Sequence[FileRef], epoch: int) -> None:
+    for ref in refs:
+        if ref.kind != "run" or ref.first != epoch or ref.last != epoch:
+            raise InputError(
+                f"{ref.name} is a {ref.kind} of epochs {ref.first:,} to {ref.last:,},"
+                f" and no run of {epoch:,}"
+            )
+    buckets = [ref.bucket for ref in refs]
+    if len(set(buckets)) < len(buckets):
+        raise InputError("an append has two runs of one bucket", hint="write one for each")
+
+
+def _check_forward(name: str, before: Source | None, after: Source) -> None:
+    """See that no split goes back: what lies between would come twice."""
+    for split, place in (before.splits if before else {}).items():
+        if after.splits.get(split, -1) < place:
+            raise InputError(
+                f"split {split!r} of source {name!r} is at {place:,} and cannot go back to "
+                f"{after.splits.get(split, 'nothing')}",
+                hint="rows before it are in already; drop them first",
+            )

@@ -1,0 +1,181 @@
+"""Data files written: rows put in order, cut into batches, named by what nobody else has.
+
+A file belongs to nobody until a manifest names it. Tasks that are done twice therefore leave
+garbage and do no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from secrets import token_bytes
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from crc32c import crc32c
+
+from quiver.casts import conform_table
+from quiver.clock import Clock, SystemClock
+from quiver.errors import InputError
+from quiver.ipc import encode_file
+from quiver.ship.batch import mint_ulid
+from quiver.ship.objects import Bucket
+from quiver.upsert.persist.format import FileRef, Kind
+from quiver.upsert.persist.order import Places, row_order, taken
+from quiver.upsert.persist.snapshot import Snapshot
+from quiver.upsert.rows.definition import DIFF, ERROR, HASH, KEY, TIME
+from quiver.upsert.rows.keys import key_bytes
+
+__all__ = ["BATCH_BYTES", "BATCH_ROWS", "write_base", "write_run"]
+
+BATCH_ROWS: Final = 1 << 20
+BATCH_BYTES: Final = 256 << 20
+"""About how many bytes and at most how many rows a record batch in a file has."""
+
+
+def write_run(
+    store: Bucket,
+    snapshot: Snapshot,
+    diffs: pa.Table | pa.RecordBatch,
+    *,
+    bucket: int,
+    clock: Clock | None = None,
+) -> FileRef | None:
+    """Write the differences of one bucket, in any order; None if there are none.
+
+    When this returns they are durable, and in the collection once an append names them. Raises
+    InputError for rows of another bucket, for two of one key, time and diff, and for values that
+    the definition of the snapshot does not hold.
+    """
+    table = _conformed(diffs, snapshot.definition.diffs)
+    if not table.num_rows:
+        return None
+    snapshot.base(bucket)
+    times, diff = _numbers(table, TIME), _numbers(table, DIFF)
+    if not np.all(np.abs(diff) == 1):
+        raise InputError("a difference is neither +1 nor -1")
+    ordered = list(_in_order(table, bucket, snapshot.buckets, times=times, diffs=diff))
+    first, last = int(times.min()), int(times.max())
+    if first < 1:
+        raise InputError("a difference is of epoch 0", hint="the first one is 1")
+    data = encode_file(table.schema, ordered)
+    return _put(store, data, ("run", bucket), table=table, epochs=(first, last), clock=clock)
+
+
+def write_base(
+    store: Bucket,
+    snapshot: Snapshot,
+    rows: Iterable[pa.RecordBatch],
+    *,
+    bucket: int,
+    epoch: int,
+    clock: Clock | None = None,
+) -> FileRef:
+    """Write the state of one bucket as of an epoch, one row for each key, in any order.
+
+    ``rows_as_of`` gives such rows. Nothing is folded until a manifest names it.
+    """
+    schema = snapshot.definition.state
+    table = _conformed(pa.Table.from_batches(rows, schema), schema)
+    snapshot.base(bucket)
+    data = encode_file(schema, list(_in_order(table, bucket, snapshot.buckets)))
+    return _put(store, data, ("base", bucket), table=table, epochs=(epoch, epoch), clock=clock)
+
+
+def _conformed(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """Bring rows under the schema of a file."""
+    missing = next((name for name in schema.names if name not in rows.schema.names), None)
+    if missing is not None:
+        raise InputError(f"rows of a collection lack the column {missing!r}")
+    return conform_table(rows, schema)
+
+
+def _numbers(table: pa.Table, name: str) -> Any:  # noqa: ANN401
+    return table.column(name).to_numpy()
+
+
+def _in_order(
+    table: pa.Table,
+    bucket: int,
+    buckets: int,
+    *,
+    times: Any = None,  # noqa: ANN401
+    diffs: Any = None,  # noqa: ANN401
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows in the order of a file, a batch at a time; raises InputError."""
+    hashes = _numbers(table, HASH)
+    stray = np.flatnonzero(hashes % np.uint64(buckets) != bucket)
+    if len(stray):
+        raise InputError(
+            f"row {int(stray[0]):,} is of bucket {int(hashes[stray[0]]) % buckets}, not {bucket}"
+        )
+    table = table.combine_chunks()
+    keys = _joined(table.column(KEY))
+
+    def keys_at(rows: Places) -> Any:  # noqa: ANN401
+        return key_bytes(taken(keys, rows))
+
+    order = row_order(hashes, keys=keys_at, times=times, diffs=diffs)
+    _refuse_repeats(order, hashes, keys_at, more=(times, diffs))
+    in_place = bool(np.all(order[1:] > order[:-1]))
+    size = max(table.nbytes // max(table.num_rows, 1), 1)
+    step = max(min(BATCH_ROWS, BATCH_BYTES // size), 1)
+    for start in range(0, len(order), step):
+        some = order[start : start + step]
+        piece = table.slice(start, step) if in_place else taken(table, some)
+        yield from _as_one(piece)
+
+
+def _joined(column: Any) -> Any:  # noqa: ANN401
+    """Give a column as one array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _refuse_repeats(
+    order: Places,
+    hashes: Any,  # noqa: ANN401
+    keys_at: Any,  # noqa: ANN401
+    *,
+    more: Sequence[Any],
+) -> None:
+    """Refuse what no state can be told from: two rows of one key, or of one change of it."""
+    ordered = hashes[order]
+    near = ordered[1:] == ordered[:-1]
+    for values in more:
+        if values is not None:
+            near &= values[order[1:]] == values[order[:-1]]
+    pairs = np.flatnonzero(near)
+    if not len(pairs):
+        return
+    equal = pc.equal(keys_at(order[pairs]), keys_at(order[pairs + 1]))
+    found = equal.index(pa.scalar(value=True)).as_py()
+    if found >= 0:
+        rows = sorted(int(row) for row in order[pairs[found] : pairs[found] + 2])
+        raise InputError(
+            f"rows {rows[0]:,} and {rows[1]:,} are of one key"
+            + (", time and diff" if more[0] is not None else "")
+        )
+
+
+def _as_one(piece: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Give a table as one batch."""
+    yield from piece.combine_chunks().to_batches()
+
+
+def _put(
+    store: Bucket,
+    data: pa.Buffer,
+    what: tuple[Kind, int],
+    *,
+    table: pa.Table,
+    epochs: tuple[int, int],
+    clock: Clock | None,
+) -> FileRef:
+    kind, bucket = what
+    name = f"{kind}s/{mint_ulid((clock or SystemClock()).wall_ns(), token_bytes)}.arrow"
+    store.put(name, data)
+    errors = table.num_rows - table.column(ERROR).null_count
+    return FileRef(kind, bucket, name, table.num_rows, errors, data.size, crc32c(data), *epochs)

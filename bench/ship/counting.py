@@ -41,11 +41,18 @@ class CountingBucket:
         self.counts["GET"] += 1
         return self._inner.get_if_changed(key, tag)
 
+    def read(self, key: str) -> Bytes:
+        self.counts["GET"] += 1
+        return self._inner.read(key)
+
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         parts = data if isinstance(data, (list, tuple)) else [data]
         size = sum(memoryview(part).nbytes for part in parts)
         self.counts["PUT"] += 1 if size <= self._piece else 2 + -(-size // self._piece)
         return self._inner.put(key, data)
+
+    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+        self.put(key, data)
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
         self.counts["PUT"] += 1

@@ -102,6 +102,33 @@ class BucketConformance:
             _check(bytes(found.data) == data, f"{size:,} bytes came back otherwise")
             _check(found.tag == tag, f"{size:,} bytes: a put and a read give two tags")
 
+    def test_what_needs_no_tag_is_the_same_object(self, opened: Opened) -> None:
+        bucket = opened("q")
+        for size in (0, 1, 100_000, _PIECES):
+            data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+            bucket.write("a/b.batch", data)
+            _check(bytes(bucket.get("a/b.batch").data) == data, f"{size:,} bytes were written")
+            _check(bytes(opened("q").read("a/b.batch")) == data, f"{size:,} bytes were read")
+        bucket.write("parts", [b"a", memoryview(b"xbx")[1:2], b""])
+        _check(bytes(bucket.read("parts")) == b"ab", "parts")
+        tag = bucket.get("parts").tag
+        bucket.write("parts", b"c")
+        _refused(Conflict, lambda: bucket.put_if("parts", b"d", tag), "a tag from before a write")
+        _refused(MissingError, lambda: bucket.read("gone"), "gone")
+        _refused(MissingError, lambda: opened("nowhere/r").read("gone"), "nowhere")
+
+    def test_what_was_read_stays_as_it_is(self, opened: Opened) -> None:
+        bucket = opened()
+        bucket.write("x", b"before" * 9000)
+        for change in (
+            lambda: bucket.write("x", b"behind" * 9000),
+            lambda: bucket.delete(["x"]),
+        ):
+            was = bytes(bucket.get("x").data)
+            data = bucket.read("x")
+            change()
+            _check(bytes(data) == was, "what was read changed with the object")
+
     def test_parts_are_joined(self, opened: Opened) -> None:
         import pyarrow as pa
 
@@ -224,7 +251,9 @@ class BucketConformance:
         bucket = opened("q")
         for key in (*_NO_KEYS, "x" * 1100):
             _refused(InputError, partial(bucket.get, key), repr(key))
+            _refused(InputError, partial(bucket.read, key), repr(key))
             _refused(InputError, partial(bucket.put, key, b""), repr(key))
+            _refused(InputError, partial(bucket.write, key, b""), repr(key))
             _refused(InputError, partial(bucket.put_if, key, b"", None), repr(key))
             _refused(InputError, partial(bucket.delete, [key]), repr(key))
         _check(not list(bucket.list("")), "something was put")

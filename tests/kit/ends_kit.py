@@ -49,8 +49,14 @@ class FaultyBucket:
     def get_if_changed(self, key: str, tag: Tag) -> Found | None:
         return self._do("get", key, lambda: self.inner.get_if_changed(key, tag))
 
+    def read(self, key: str) -> Bytes:
+        return self._do("get", key, lambda: self.inner.read(key))
+
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         return self._do("put", key, lambda: self.inner.put(key, data))
+
+    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+        self._do("put", key, lambda: self.inner.write(key, data))
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
         return self._do("put_if", key, lambda: self.inner.put_if(key, data, tag))

@@ -23,11 +23,11 @@ from quiver.ship.shipper import restore
 
 STEPS: dict[str, list[tuple[Any, str]]] = {
     "ship": [
-        *((FolderBucket, name) for name in ("get", "get_if_changed", "put", "put_if")),
+        *((FolderBucket, name) for name in ("get", "get_if_changed", "read", "write", "put_if")),
         *((SegmentConsumer, name) for name in ("ack", "reject", "commit")),
     ],
     "restore": [
-        *((FolderBucket, name) for name in ("get", "get_if_changed", "put_if")),
+        *((FolderBucket, name) for name in ("get", "get_if_changed", "read", "put_if")),
         *((restore, name) for name in ("write_new", "commit")),
     ],
 }

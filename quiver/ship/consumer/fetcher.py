@@ -79,7 +79,7 @@ class Fetcher:
         """Make a dead letter of an entry for good, and give its key."""
         data: Bytes | None = None
         with contextlib.suppress(MissingError, InputError):  # Then nothing could be kept.
-            data = self._bucket.get(own_key(self._bucket, descriptor.location)).data
+            data = self._bucket.read(own_key(self._bucket, descriptor.location))
         time_ms = self._clock.wall_ns() // MILLISECOND
         letters = DeadLetters(self._bucket)
         key = letters.add(descriptor, error, time_ms=time_ms, data=data)
@@ -92,7 +92,7 @@ class Fetcher:
 
     def _read(self, descriptor: Descriptor) -> Batch:
         location = descriptor.location
-        data = memoryview(self._bucket.get(own_key(self._bucket, location)).data).cast("B")
+        data = memoryview(self._bucket.read(own_key(self._bucket, location))).cast("B")
         _check(descriptor, data)
         try:
             records = decode_batch(data, block_bytes_max=self._block_bytes_max)

@@ -12,8 +12,8 @@ so that an object which somebody put elsewhere in the store can be read all the 
 ==============  =====================================================================
 act             when it returns
 ==============  =====================================================================
-put, put_if     the object is durable, and every read that starts later sees it
-put_if          and nothing was put between the object that ``tag`` names and this one
+put, write      the object is durable, and every read that starts later sees it
+put_if          the same, and nothing was put between the object that ``tag`` names and this one
 delete          reads that start later do not find it
 ==============  =====================================================================
 
@@ -93,8 +93,21 @@ class Bucket(Protocol):
         """Read an object unless it still is the one that ``tag`` names: then None."""
         ...
 
+    def read(self, key: str) -> Bytes:
+        """Read an object whole, without a tag and where the store can without a copy. As ``get``.
+
+        For objects that are never replaced, and that something which is durable names: a new name
+        may be seen here before it would survive a power cut. What was read stays as it is, whatever
+        becomes of the object.
+        """
+        ...
+
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         """Put an object, whatever was there; parts are joined."""
+        ...
+
+    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+        """Put an object whose tag nobody wants."""
         ...
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:

@@ -77,12 +77,10 @@ class FolderBucket:
     def get(self, key: str) -> Found:
         """Read an object whole."""
         full = self._full(key)
-        try:
+        with self._missing(full):
             disk = self._look()
             data = self._read(disk, full)
             disk.sync_dir(posixpath.dirname(full))
-        except MissingError as error:
-            raise MissingError(f"there is no {full} in {self.place}", path=full) from error
         return _Read(data)
 
     def get_if_changed(self, key: str, tag: Tag) -> Found | None:
@@ -91,8 +89,22 @@ class FolderBucket:
         now = _tag([data])
         return None if now == tag else Found(data, now)
 
+    def read(self, key: str) -> Bytes:
+        """Map an object, without a tag; it stays readable when it is replaced or deleted."""
+        full = self._full(key)
+        with self._missing(full):
+            disk = self._look()
+            self._refuse_links(disk, posixpath.dirname(full))
+            return disk.map(full)
+
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         """Put an object, whatever was there; parts are joined."""
+        parts = parts_of(data)
+        self.write(key, parts)
+        return _tag(parts)
+
+    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+        """Put an object whose tag nobody wants: it is not made."""
         full = self._full(key)
         parts = parts_of(data)
         disk = self._prepare(posixpath.dirname(full))
@@ -104,7 +116,6 @@ class FolderBucket:
             file.discard()
             raise
         self._settle(disk, full)
-        return _tag(parts)
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
         """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""
@@ -225,6 +236,14 @@ class FolderBucket:
             return file.read(0, file.size())
         finally:
             file.close()
+
+    @contextmanager
+    def _missing(self, full: str) -> Iterator[None]:
+        """Say of what is not there that it is an object."""
+        try:
+            yield
+        except MissingError as error:
+            raise MissingError(f"there is no {full} in {self.place}", path=full) from error
 
     def _current(self, disk: Disk, full: str) -> Tag | None:
         try:

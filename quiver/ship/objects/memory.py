@@ -67,12 +67,20 @@ class MemoryBucket:
         kept = self._look(key)
         return None if kept.tag == tag else Found(kept.data, kept.tag)
 
+    def read(self, key: str) -> Bytes:
+        """Read an object whole, without a tag."""
+        return self.get(key).data
+
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         """Put an object, whatever was there; parts are joined."""
         full = full_key(self._base, key)
         whole = b"".join(parts_of(data))
         with self._objects.lock:
             return self._keep(full, whole)
+
+    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+        """Put an object whose tag nobody wants."""
+        self.put(key, data)
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
         """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""

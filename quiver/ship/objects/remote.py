@@ -69,6 +69,10 @@ class RemoteBucket:
             return None
         return None if found.tag == tag else found  # Some stores do not know the condition.
 
+    def read(self, key: str) -> Bytes:
+        """Read an object whole, without a tag."""
+        return self._get(key, {}).data
+
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         """Put an object, whatever was there; parts are joined on their way."""
         full = self._full(key)
@@ -85,6 +89,10 @@ class RemoteBucket:
         except self._faults as error:
             raise self._refused(error, "put", full) from None
         return self._tag(put, full)
+
+    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+        """Put an object whose tag nobody wants."""
+        self.put(key, data)
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
         """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""

@@ -98,7 +98,7 @@ class Sender:
             named = self._now()
             key = mint_name(named.wall_ns, self._entropy)
             try:
-                self._bucket.put(key, encoded.parts)
+                self._bucket.write(key, encoded.parts)
             except UnclearError as error:
                 raise _not_in(error) from error
             if not self._is_late(named):
@@ -136,7 +136,7 @@ class Sender:
 
     def _put_if_gone(self, key: str, encoded: EncodedBatch) -> None:
         if not any(each.key == key for each in self._bucket.list(key)):
-            self._bucket.put(key, encoded.parts)
+            self._bucket.write(key, encoded.parts)
 
 
 def _not_in(error: UnclearError) -> RemoteError:

@@ -288,13 +288,13 @@ class Queue:
                 return None
             return manifest.paged(cut)
 
-        self.bucket.put(cut.ref.name, cut.data)
+        self.bucket.write(cut.ref.name, cut.data)
         try:
             return self._changer.change(make, "page")
         finally:
             if self._is_late(begun):
                 self._changer.patiently(
-                    lambda: self.bucket.put(cut.ref.name, cut.data), "put a page of"
+                    lambda: self.bucket.write(cut.ref.name, cut.data), "put a page of"
                 )
 
     def _now(self) -> tuple[int, int]:
@@ -318,4 +318,4 @@ class Queue:
         return QueueView(manifest, self._pages, place=self._changer.place)
 
     def _fetch_page(self, name: str) -> Bytes:
-        return self._changer.patiently(lambda: self.bucket.get(name).data, "read a page of")
+        return self._changer.patiently(lambda: self.bucket.read(name), "read a page of")

@@ -86,7 +86,7 @@ class Loader:
         if records:
             encoded = encode_batch(records, compression=self._compression_of(records))
             name = mint_name(self._clock.wall_ns(), self._entropy)
-            self._bucket.put(name, encoded.parts)
+            self._bucket.write(name, encoded.parts)
             entry = NewEntry(
                 root_key(self._bucket, name),
                 self._items(cargo),
@@ -126,7 +126,7 @@ class Loader:
         for compression in COMPRESSIONS if records else ():
             encoded = encode_batch(records, compression=compression)
             if (encoded.byte_count, encoded.crc32c) == entry.batch:
-                self._bucket.put(own_key(self._bucket, entry.location), encoded.parts)
+                self._bucket.write(own_key(self._bucket, entry.location), encoded.parts)
                 return
         raise DamagedEntry(
             "an object was swept before it was appended, and its segments are gone",

@@ -181,7 +181,7 @@ class Sweeper:
         if key in self._over:
             return False
         try:
-            area = decode_page(memoryview(self._bucket.get(key).data)).area
+            area = decode_page(memoryview(self._bucket.read(key))).area
         except VersionError:
             return True
         except (DamageError, MissingError):
@@ -197,7 +197,7 @@ class Sweeper:
             listed = list(self._bucket.list(""))
             store_ms = max((each.changed_ms for each in listed), default=local_ms)
             return candidates(listed, self._times(max(store_ms, local_ms), local_ms))
-        self._bucket.put(MARKER, b"what the time was in this store\n")
+        self._bucket.write(MARKER, b"what the time was in this store\n")
         marks = [each.changed_ms for each in self._bucket.list(MARKER) if each.key == MARKER]
         if not marks:
             raise DamagedEntry("the store does not list what was put", path=self._bucket.place)

@@ -100,7 +100,7 @@ def _read(
     store: Bucket, definition: Definition, ref: FileRef, *, is_sound: bool
 ) -> tuple[Part, ...]:
     try:
-        data = memoryview(store.get(ref.name).data).cast("B")
+        data = memoryview(store.read(ref.name)).cast("B")
     except MissingError as error:
         raise MissingError(
             f"a file of the collection is gone: {error.message}",

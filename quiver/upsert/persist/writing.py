@@ -176,6 +176,6 @@ def _put(
 ) -> FileRef:
     kind, bucket = what
     name = f"{kind}s/{mint_ulid((clock or SystemClock()).wall_ns(), token_bytes)}.arrow"
-    store.put(name, data)
+    store.write(name, data)
     errors = table.num_rows - table.column(ERROR).null_count
     return FileRef(kind, bucket, name, table.num_rows, errors, data.size, crc32c(data), *epochs)

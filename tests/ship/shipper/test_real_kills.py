@@ -83,7 +83,7 @@ def restore(run, queue: Path, back: Path, **death: object) -> int:
 @pytest.mark.parametrize(
     ("step", "behind"),
     [
-        ("put", True),
+        ("write", True),
         ("put_if", False),
         ("put_if", True),
         ("ack", False),

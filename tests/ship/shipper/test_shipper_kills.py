@@ -50,8 +50,14 @@ class Mortal:
     def get_if_changed(self, *args):
         return self._act("get_if_changed", *args)
 
+    def read(self, *args):
+        return self._act("read", *args)
+
     def put(self, *args):
         return self._act("put", *args)
+
+    def write(self, *args):
+        return self._act("write", *args)
 
     def put_if(self, *args):
         return self._act("put_if", *args)

@@ -81,8 +81,8 @@ class OpenedSegment:
     def _part(self, stream_id: int, first: int, count: int) -> Iterator[pa.Table | pa.RecordBatch]:
         """Give chunks ``[first, first + count)`` of a stream, together if it is in hand."""
         if first == 0 and count == self._chunk_count(stream_id):
-            if self._read_kin(stream_id):
-                yield self._batches[stream_id][0]
+            if stream_id not in self._tables and self._read_kin(stream_id):
+                yield from self._batches[stream_id]
                 return
             table = self._table(stream_id)
             if table is not None:  # To list its batches would take as long as to read it.

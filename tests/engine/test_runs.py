@@ -62,6 +62,21 @@ def test_a_run_gives_what_was_appended_as_a_table_and_one_by_one(beside: Beside)
     assert store.maintain() == 2
 
 
+def test_a_run_has_all_its_rows_also_where_its_bundles_were_read_one_by_one(
+    beside: Beside,
+) -> None:
+    store = beside.open()
+    beside.fill(store, 3)
+    assert take(store.subscribe("single")) == [0, 1, 2]
+    subscription = store.subscribe("reader")
+    for _ in range(2):
+        run = subscription.poll_run()
+        assert run.table("events").column("n").drop_null().to_pylist() == [0, 1, 2]
+        assert [number(each) for each in run] == [0, 1, 2]
+        run.defer()
+    assert peek(subscription) == [0, 1, 2]
+
+
 def test_the_table_of_a_run_whose_schema_changes_has_the_schema_of_a_scan(beside: Beside) -> None:
     store = beside.open()
     parts = [

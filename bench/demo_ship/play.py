@@ -16,19 +16,17 @@ import pyarrow.parquet as pq
 
 from bench.demo_ship.writer import PARTS
 from bench.demo_stream.compare import sink_files
-from bench.demo_stream.processes import Actor
+from bench.demo_stream.stage import Stage
 from quiver.ship.objects import open_bucket
 from quiver.ship.queue import Queue
 
 __all__ = ["Play", "rows_in", "table_of"]
 
-_START_SECONDS: Final = 90.0
 _END_SECONDS: Final = 120.0
 _MORE_SECONDS: Final = 30.0
 """So long it is waited for new rows in the sink between two kills."""
 _DOWN_SECONDS: Final = 1.0
 """How long the server is away."""
-_POLL_SECONDS: Final = 0.2
 _SUBSCRIBER: Final = "ship"
 
 
@@ -36,24 +34,27 @@ class Play:
     """Two stores, their writers and shippers, a server of objects, and a query."""
 
     def __init__(self, folder: str, server: Any, tell: Callable[[str], object]) -> None:
-        self._folder, self._server, self._tell = folder, server, tell
+        self._server = server
+        self._stage = stage = Stage(folder, tell)
         self._url = f"{server.url}/flights"
         self.sink = os.path.join(folder, "parquet")
         stores = [os.path.join(folder, f"store-{part}") for part in range(PARTS)]
-        log = os.path.join(folder, "stderr.txt")
         self._ships = [["ship", store, self._url, "--subscriber", _SUBSCRIBER] for store in stores]
         self._writers = [
-            Actor(f"writer {part}", "bench.demo_ship.writer", [store, str(part)], log=log)
+            stage.actor(f"writer {part}", "bench.demo_ship.writer", [store, str(part)])
             for part, store in enumerate(stores)
         ]
         self._shippers = [
-            Actor(f"shipper {part}", "quiver", [*ship, "--follow", "--quiet"], log=log)
+            stage.actor(f"shipper {part}", "quiver", [*ship, "--follow", "--quiet"])
             for part, ship in enumerate(self._ships)
         ]
         places = [self._url, os.path.join(folder, "checkpoint"), self.sink]
-        self._query = Actor("query", "bench.demo_ship.query", places, log=log)
-        self._began = time.monotonic()
-        self.kills = 0
+        self._query = stage.actor("query", "bench.demo_ship.query", places)
+
+    @property
+    def kills(self) -> int:
+        """How many were killed."""
+        return self._stage.kills
 
     def run(self, row_count: int) -> tuple[int, int]:
         """Play until the sink has so many rows; gives batches that were and are in the queue."""
@@ -65,36 +66,27 @@ class Play:
                 view = self._queue().read()
                 return view.next_sequence, view.entry_count
             finally:
-                for actor in (*self._writers, *self._shippers, self._query):
-                    if actor.is_alive:
-                        actor.kill()
+                self._stage.close()
 
     def _queue(self) -> Queue:
         return Queue(open_bucket(self._url, environ=os.environ))
 
-    def _say(self, text: str) -> None:
-        self._tell(f"  {time.monotonic() - self._began:>5.1f} s  {text}")
-
     # the beginning -------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        stage = self._stage
         for writer in self._writers:
-            self._start(writer, "ready")
+            stage.start(writer, "ready")
         for shipper in self._shippers:
             shipper.start()
         # The slot has to be in the queue before its columns are known.
         self._await("the first batch in the queue", lambda: self._queue().read().next_sequence > 0)
-        self._say("both writers write, both shippers ship")
+        stage.say("both writers write, both shippers ship")
         self._start_query()
-        self._say(f"Spark reads the queue: {self._rows():,} rows in Parquet")
-
-    def _start(self, actor: Actor, word: str) -> None:
-        actor.start()
-        if not actor.await_that(lambda: actor.has_said(word), _START_SECONDS):
-            raise SystemExit(f"{actor.name} did not start; see {self._folder}/stderr.txt")
+        stage.say(f"Spark reads the queue: {self._rows():,} rows in Parquet")
 
     def _start_query(self) -> None:
-        self._start(self._query, "running")
+        self._stage.start(self._query, "running")
         rows = self._rows()
         self._query.await_that(lambda: self._rows() > rows, _MORE_SECONDS)
 
@@ -105,43 +97,32 @@ class Play:
 
     def _kill_each(self) -> None:
         """Kill one of each kind, each behind more rows in the sink."""
-        writer, shipper = self._writers[0], self._shippers[1]
+        stage, writer, shipper = self._stage, self._writers[0], self._shippers[1]
         writer.kill()
         durable = [line for line in writer.lines if line.startswith("durable")]
-        self._note(f"writer 0, behind {len(durable):,} durable bundles")
-        self._start(writer, "ready")
+        stage.note(f"writer 0, behind {len(durable):,} durable bundles")
+        stage.start(writer, "ready")
         self._await_more()
         shipper.kill()
-        self._note(f"shipper 1, with {self._queue().read().next_sequence:,} batches in the queue")
+        stage.note(f"shipper 1, with {self._queue().read().next_sequence:,} batches in the queue")
         shipper.start()
         self._await_more()
         self._server.kill()
-        self._note(f"the server of objects, away for {_DOWN_SECONDS:.0f} s")
+        stage.note(f"the server of objects, away for {_DOWN_SECONDS:.0f} s")
         time.sleep(_DOWN_SECONDS)
         self._server.start()
         self._await_more()
         self._query.kill()
-        self._note(f"Spark and its JVM, with {self._rows():,} rows in Parquet")
+        stage.note(f"Spark and its JVM, with {self._rows():,} rows in Parquet")
         self._start_query()
-        self._say(f"Spark reads on: {self._rows():,} rows in Parquet")
-
-    def _note(self, who: str) -> None:
-        self.kills += 1
-        self._say(f"SIGKILL  {who}")
+        stage.say(f"Spark reads on: {self._rows():,} rows in Parquet")
 
     def _await_more(self) -> None:
         rows = self._rows()
-        limit = time.monotonic() + _MORE_SECONDS
-        while self._rows() == rows and time.monotonic() < limit:
-            self._revive()
-            time.sleep(_POLL_SECONDS)
+        self._stage.has_come(lambda: self._rows() > rows, _MORE_SECONDS, self._revive)
 
     def _revive(self) -> None:
-        """Start a query again that has given up, as whoever runs one does."""
-        if not self._query.is_alive:
-            self._query.kill()
-            self._say("the query has ended and is started again")
-            self._start(self._query, "running")
+        self._stage.revive(self._query)
 
     # the end -------------------------------------------------------------------------------------
 
@@ -149,7 +130,7 @@ class Play:
         """Let all that is written be shipped, and read."""
         for writer in self._writers:
             self._await(f"the end of {writer.name}", lambda each=writer: each.has_said("done"))
-        self._say("both writers are done")
+        self._stage.say("both writers are done")
         for shipper, ship in zip(self._shippers, self._ships, strict=True):
             if shipper.is_alive:
                 os.kill(shipper.pid, signal.SIGTERM)
@@ -160,18 +141,12 @@ class Play:
                 timeout=_END_SECONDS,
                 stdout=subprocess.DEVNULL,
             )
-        self._say("all is shipped")
+        self._stage.say("all is shipped")
         self._await("all rows in Parquet", lambda: self._rows() >= row_count)
-        self._say(f"{self._rows():,} rows in Parquet")
+        self._stage.say(f"{self._rows():,} rows in Parquet")
 
     def _await(self, what: str, holds: Callable[[], bool]) -> None:
-        limit = time.monotonic() + _END_SECONDS
-        while not holds():
-            if time.monotonic() > limit:
-                raise SystemExit(f"{what} did not come; see {self._folder}/stderr.txt")
-            if self._query.starts:
-                self._revive()
-            time.sleep(_POLL_SECONDS)
+        self._stage.await_that(what, holds, self._revive)
 
 
 def rows_in(sink: str) -> int:

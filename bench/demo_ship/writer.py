@@ -7,13 +7,13 @@ how far it is.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import Final
 
 import quiver
 from bench.demo.source import SLOTS, cut, load
+from bench.demo_stream.telling import say
 
 __all__ = ["PARTS"]
 
@@ -29,19 +29,15 @@ def main(path: str, part: int) -> None:
     count = (len(year) - part + PARTS - 1) // PARTS
     with quiver.open(path, slots=SLOTS, config=_CONFIG) as store:
         number = store.info().next_wal_seq
-        _say("ready")
+        say("ready")
         while number < count:
             if store.append(year.bundle(PARTS * number + part)) != number:
                 raise SystemExit(f"bundle {number} became another one")
-            _say(f"durable {number}")
+            say(f"durable {number}")
             number += 1
             time.sleep(_SECONDS / count)
         store.finalize()
-    _say("done")
-
-
-def _say(line: str) -> None:
-    os.write(1, f"{line}\n".encode())
+    say("done")
 
 
 if __name__ == "__main__":

@@ -7,5 +7,8 @@ killed: the writers, the driver of the query with its JVM, and Spark's Python pr
 ``processes``  starts them, kills them, starts them again
 ``rounds``     which is killed when, and what must hold after each kill
 ``compare``    what came out against what was appended, value for value
+``stage``      what any play has: actors, waiting, telling; other demonstrations use it
+``running``    what any query has: its session, and how it is followed
+``telling``    how a process tells how far it is
 =============  ==================================================================
 """

@@ -6,30 +6,18 @@ From the store into Parquet, as the subscriber ``spark``, until it is killed. ``
 
 from __future__ import annotations
 
-import os
 import sys
 
-from quiver.spark import session
+from bench.demo_stream.running import demo_session, follow
 
 __all__ = ["SUBSCRIBER", "main"]
 
 SUBSCRIBER = "spark"
-_POLL_SECONDS = 0.1
 
 
 def main(store: str, checkpoint: str, sink: str) -> None:
     """Run the query."""
-    spark = session(
-        "quiver demo",
-        master="local[2,4]",  # A task whose Python process is killed is done again.
-        config={
-            "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-            "spark.log.level": "OFF",
-            "spark.local.dir": f"{checkpoint}-local",
-            "spark.sql.warehouse.dir": f"{checkpoint}-warehouse",
-        },
-    )
+    spark = demo_session(checkpoint)
     options = {
         "slot": "events",
         "subscriber": SUBSCRIBER,
@@ -41,18 +29,7 @@ def main(store: str, checkpoint: str, sink: str) -> None:
     frame = spark.readStream.format("quiver").options(**options).load(store)
     writer = frame.writeStream.format("parquet").option("path", sink)
     writer = writer.option("checkpointLocation", checkpoint)
-    query = writer.trigger(processingTime="200 milliseconds").start()
-    _say("running")
-    told = -1
-    while not query.awaitTermination(_POLL_SECONDS):
-        progress = query.lastProgress
-        if progress is not None and progress.batchId > told and progress.numInputRows:
-            told = progress.batchId
-            _say(f"batch {told} {progress.numInputRows}")
-
-
-def _say(line: str) -> None:
-    os.write(1, f"{line}\n".encode())
+    follow(writer.trigger(processingTime="200 milliseconds").start())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ standard output say how far it is. With STOP_AT it ends behind that many bundles
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 import quiver
+from bench.demo_stream.telling import say
 
 __all__ = ["ROWS", "SLOTS", "expected", "rows"]
 
@@ -57,7 +57,7 @@ SCHEMA: Final = pa.schema(
 def main(path: str, core: int, stop_at: int | None) -> None:
     """Append until it is told to stop, or killed."""
     with quiver.open(path, slots=SLOTS, core=core, config=_CONFIG) as store:
-        _say("ready")
+        say("ready")
         number = store.info().next_wal_seq
         while stop_at is None or number < stop_at:
             bundle = {"events": pa.record_batch(rows(core, number), schema=SCHEMA)}
@@ -65,14 +65,10 @@ def main(path: str, core: int, stop_at: int | None) -> None:
                 bundle = {"others": pa.record_batch({"n": [number]})}
             if store.append(bundle) != number:
                 raise SystemExit(f"bundle {number} became another one")
-            _say(f"durable {number}")
+            say(f"durable {number}")
             number += 1
             if stop_at is None:
                 time.sleep(_PAUSE_SECONDS)
-
-
-def _say(line: str) -> None:
-    os.write(1, f"{line}\n".encode())
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def test_both_writers_together_append_the_year_and_go_on_where_they_were_cut_off
     monkeypatch.setattr(writer, "cut", lambda _: year)
     monkeypatch.setattr(writer, "_SECONDS", 0.0)
     said = []
-    monkeypatch.setattr(writer, "_say", said.append)
+    monkeypatch.setattr(writer, "say", said.append)
     found = []
     for part in range(PARTS):
         path = str(tmp_path / f"{part}")

@@ -9,6 +9,7 @@
 ``sameness``    whether rows are the same
 ``grouping``    which rows share a key
 ``commands``    keys and what becomes of them
+``fitting``     columns under the types of a collection
 ``prepare``     from the rows of a table to commands
 ``reducing``    one command for each key
 ``looked``      what a collection held, and what an operator asks of it
@@ -28,12 +29,13 @@ from quiver.upsert.rows.definition import (
     Definition,
 )
 from quiver.upsert.rows.diffs import differences
-from quiver.upsert.rows.grouping import Groups, Held, group, pairs
+from quiver.upsert.rows.fitting import conform_commands, widened
+from quiver.upsert.rows.grouping import Groups, group
 from quiver.upsert.rows.hashing import buckets_of, key_hashes
 from quiver.upsert.rows.keys import exact_bytes, key_bytes
 from quiver.upsert.rows.looked import Looked, Persisted
 from quiver.upsert.rows.plan import Plan, define, plain_schema
-from quiver.upsert.rows.prepare import prepare
+from quiver.upsert.rows.prepare import Misfit, prepare
 from quiver.upsert.rows.reducing import reduce
 from quiver.upsert.rows.sameness import same_keys, same_values
 
@@ -49,22 +51,23 @@ __all__ = [
     "Commands",
     "Definition",
     "Groups",
-    "Held",
     "Looked",
+    "Misfit",
     "Persisted",
     "Plan",
     "buckets_of",
+    "conform_commands",
     "define",
     "differences",
     "exact_bytes",
     "group",
     "key_bytes",
     "key_hashes",
-    "pairs",
     "plain_schema",
     "prepare",
     "reduce",
     "same_keys",
     "same_values",
+    "widened",
     "wire_schema",
 ]

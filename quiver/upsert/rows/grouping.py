@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from quiver.upsert.rows.columns import Mask, Places, taken
 from quiver.upsert.rows.keys import key_bytes
 from quiver.upsert.rows.sameness import same_keys
 
-__all__ = ["Groups", "Held", "group", "pairs"]
+__all__ = ["Groups", "group"]
 
 _Hashes: TypeAlias = npt.NDArray[np.uint64]
 
@@ -30,19 +30,6 @@ class Groups:
     def sizes(self) -> Places:
         """How many rows each key has."""
         return np.diff(self.starts, append=len(self.places))
-
-
-class Held(Protocol):
-    """Rows that are sorted by hash, whose keys are read only where hashes meet."""
-
-    @property
-    def hashes(self) -> _Hashes:
-        """The hash of each row, ascending."""
-        ...
-
-    def keys_at(self, rows: Places) -> pa.StructArray:
-        """Give the keys of some of the rows."""
-        ...
 
 
 def group(hashes: _Hashes, keys: pa.StructArray) -> Groups:
@@ -89,50 +76,3 @@ def _untangle(keys: pa.StructArray, begins: Mask, differs: Mask) -> tuple[Places
     fresh = begins.copy()
     fresh[mixed] |= _differ(taken(keys, mixed[order]), begins[mixed])
     return again, fresh
-
-
-def pairs(hashes: _Hashes, keys: pa.StructArray, held: Held) -> tuple[Places, Places]:
-    """Give all pairs of a row that is asked for and a row that is held, with the same key.
-
-    The first array says which row asks, ascending; the second which is held, ascending for each
-    that asks. What it costs grows with the rows under the hashes asked for, not with their squares.
-    """
-    low = np.searchsorted(held.hashes, hashes, side="left")
-    count = np.searchsorted(held.hashes, hashes, side="right") - low
-    asking = np.flatnonzero(count)
-    _, number, alike = np.unique(hashes[asking], return_inverse=True, return_counts=True)
-    alone = alike[number] == 1
-    one, other = _spread(low[asking[alone]], count[asking[alone]])
-    one = asking[alone][one]
-    same = same_keys(taken(keys, one), held.keys_at(other))
-    one, other = one[same], other[same]
-    if alone.all():
-        return one, other
-    crowd = asking[~alone]
-    firsts = crowd[np.unique(hashes[crowd], return_index=True)[1]]
-    _, there = _spread(low[firsts], count[firsts])
-    more, further = _join(taken(keys, crowd), held.keys_at(there))
-    one = np.concatenate([one, crowd[more]])
-    other = np.concatenate([other, there[further]])
-    order = np.lexsort((other, one))
-    return one[order], other[order]
-
-
-def _spread(low: Places, count: Places) -> tuple[Places, Places]:
-    """Give for ranges of rows which range, and which row, one by one."""
-    which = np.repeat(np.arange(len(low), dtype=np.int64), count)
-    ends = np.cumsum(count)
-    total = int(ends[-1]) if len(ends) else 0
-    return which, np.arange(total, dtype=np.int64) + np.repeat(low - (ends - count), count)
-
-
-def _join(asked: pa.StructArray, held: pa.StructArray) -> tuple[Places, Places]:
-    """Give all pairs of equal keys, by numbers that Arrow gives to their bytes."""
-    both: Any = pa.concat_arrays([key_bytes(asked), key_bytes(held)])
-    numbers = both.dictionary_encode().indices.to_numpy()
-    ours, theirs = numbers[: len(asked)], numbers[len(asked) :]
-    order = np.argsort(theirs, kind="stable")
-    low = np.searchsorted(theirs[order], ours, side="left")
-    count = np.searchsorted(theirs[order], ours, side="right") - low
-    one, other = _spread(low, count)
-    return one, order[other]

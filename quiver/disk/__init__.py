@@ -24,7 +24,7 @@
 =============  ====================================================================
 """
 
-from quiver.disk.ahead import fetch, fetch_ranges, read_along, read_apart
+from quiver.disk.ahead import fetch, fetch_ranges, is_mapped, read_along, read_apart
 from quiver.disk.aside import is_aside, remove_forgotten, write_aside
 from quiver.disk.copying import copy_bytes, write_parts
 from quiver.disk.everything import sync_everything
@@ -70,6 +70,7 @@ __all__ = [
     "foreign_path",
     "fresh_name",
     "is_aside",
+    "is_mapped",
     "is_temporary",
     "lock_holders",
     "lock_within",

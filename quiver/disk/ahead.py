@@ -18,7 +18,7 @@ from typing import Final
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
-__all__ = ["fetch", "fetch_ranges", "read_along", "read_apart"]
+__all__ = ["fetch", "fetch_ranges", "is_mapped", "read_along", "read_apart"]
 
 _PIECE: Final = 128 << 10
 """For one advice the system fetches no more than it would read ahead, which is this by default."""
@@ -28,6 +28,11 @@ def fetch(file: File, offset: int, length: int) -> None:
     """Begin to read ``[offset, offset + length)`` of an open file, without waiting for it."""
     if isinstance(file, LocalFile):
         file.fetch(offset, length)
+
+
+def is_mapped(view: memoryview) -> bool:
+    """Whether bytes are those of a mapped file, and not a copy of them."""
+    return isinstance(view.obj, mmap.mmap)
 
 
 def fetch_ranges(view: memoryview, ranges: Iterable[tuple[int, int]]) -> None:

@@ -11,9 +11,9 @@ from quiver.casts.nulls import nulls
 from quiver.errors import DamagedEntry, InputError
 from quiver.ipc import decode_stream, encode_stream
 from quiver.promote import union_schema
-from quiver.schemas import same_schema, same_type, strip_metadata
+from quiver.schemas import same_schema, same_type
 from quiver.upsert.persist.soundness import BUCKETS_MAX
-from quiver.upsert.rows.definition import Definition
+from quiver.upsert.rows import Definition, plain_schema
 
 __all__ = ["check_definition", "decode_schema", "encode_schema", "widen"]
 
@@ -22,7 +22,10 @@ _INT_BITS_MAX: Final = {16: 8, 32: 16, 64: 32}
 
 
 def check_definition(definition: Definition) -> Definition:
-    """Give a definition without metadata; raises InputError for one that nothing can be kept by."""
+    """Give a definition as it is kept: plain types that may be null, no metadata.
+
+    Raises InputError for one by which nothing can be kept.
+    """
     if not 1 <= definition.buckets <= BUCKETS_MAX:
         raise InputError(f"{definition.buckets} buckets: a collection has 1 to {BUCKETS_MAX:,}")
     for what, schema in (("key", definition.key), ("value", definition.value)):
@@ -32,9 +35,10 @@ def check_definition(definition: Definition) -> Definition:
             raise InputError(f"column {repeated!r} is in the {what} twice")
         if not names and what == "key":
             raise InputError("a collection needs a key", hint="name one column at least")
-        encode_schema(schema)
-    bare = strip_metadata(definition.key), strip_metadata(definition.value)
-    return Definition(*bare, definition.buckets)
+        encode_schema(plain_schema(schema))
+    return Definition(
+        plain_schema(definition.key), plain_schema(definition.value), definition.buckets
+    )
 
 
 def encode_schema(schema: pa.Schema) -> bytes:
@@ -64,7 +68,7 @@ def widen(definition: Definition, value: pa.Schema) -> Definition:
     """
     if same_schema(definition.value, value):
         return definition
-    wider = strip_metadata(union_schema([definition.value, strip_metadata(value)]))
+    wider = union_schema([definition.value, plain_schema(value)])
     for field in definition.value:
         if not _holds_all(field.type, wider.field(field.name).type):
             raise InputError(
@@ -72,10 +76,9 @@ def widen(definition: Definition, value: pa.Schema) -> Definition:
                 f"{wider.field(field.name).type}: not every value could",
                 hint="cast it before it gets here, or write it to a new column",
             )
-    columns = [field.with_nullable(True) for field in wider]
-    if same_schema(definition.value, pa.schema(columns)):
+    if same_schema(definition.value, wider):
         return definition
-    return Definition(definition.key, pa.schema(columns), definition.buckets)
+    return Definition(definition.key, wider, definition.buckets)
 
 
 def _holds_all(narrow: Any, wide: Any) -> bool:  # noqa: ANN401

@@ -26,8 +26,9 @@ import pyarrow.compute as pc
 from quiver.casts import conform
 from quiver.errors import InputError
 from quiver.ship.objects import Bucket
+from quiver.upsert.persist.checking import Part
 from quiver.upsert.persist.format import FileRef
-from quiver.upsert.persist.opened import Part, open_file
+from quiver.upsert.persist.opened import open_file
 from quiver.upsert.persist.order import Bools, Places, expand, row_order, same_as_next, taken
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows.definition import BASE_COLUMNS, KEY

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.casts import conform_table
-from quiver.errors import DamagedEntry, InputError
+from quiver.errors import InputError
 from quiver.ship.objects import Bucket
-from quiver.upsert.persist.opened import Part, open_file
+from quiver.upsert.persist.checking import Part
+from quiver.upsert.persist.opened import open_file
 from quiver.upsert.persist.order import Hashes, Places, expand, same_as_next, taken
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows.definition import BASE_COLUMNS, KEY
@@ -113,9 +114,7 @@ class _Search:
         rows = expand(starts[fresh], ends[fresh])
         keys: Any = key_bytes(taken(part.rows.column(KEY), rows))
         last = np.ones(len(rows), np.bool_)
-        again = same_as_next(part.hashes[rows], rows, keys)
-        last[:-1] = ~again
-        _check_breach(part, rows, again)
+        last[:-1] = ~same_as_next(part.hashes[rows], rows, keys)
         rows, keys = rows[last], keys.filter(pa.array(last))
         met: Any = pc.index_in(taken(self._keys, asked), keys)
         is_met = met.is_valid().to_numpy(zero_copy_only=False)
@@ -140,20 +139,3 @@ class _Search:
     def result(self) -> Looked:
         """Give what was found."""
         return Looked(pa.concat_tables(self._found), self._index)
-
-
-def _check_breach(part: Part, rows: Places, again: Any) -> None:  # noqa: ANN401
-    """See that no key has two rows at once; where it has, nothing about it can be believed."""
-    if not again.any():
-        return
-    one, other = rows[:-1][again], rows[1:][again]
-    if part.times is None or part.diffs is None:
-        broken = np.ones(len(one), np.bool_)
-    else:
-        broken = (part.times[one] == part.times[other]) & (part.diffs[one] == part.diffs[other])
-    if broken.any():
-        raise DamagedEntry(
-            "a key has two rows at once",
-            path=part.place,
-            found=f"rows {int(one[broken][0]):,} and {int(other[broken][0]):,} of a batch",
-        )

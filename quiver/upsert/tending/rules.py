@@ -106,12 +106,7 @@ def since_for(snapshot: Snapshot, limits: Limits) -> int:
 
 def forgotten(files: Iterable[FileRef], since: int) -> list[FileRef]:
     """List the runs that nobody needs who reads as of ``since`` or later."""
-    return [
-        run
-        for bucket in _buckets(files).values()
-        for run in bucket.past
-        if run.last <= since
-    ]
+    return [run for bucket in _buckets(files).values() for run in bucket.past if run.last <= since]
 
 
 def _buckets(files: Iterable[FileRef]) -> dict[int, _Bucket]:

@@ -96,12 +96,16 @@ def as_dict(batches: Iterable[pa.RecordBatch]) -> dict[Any, Value]:
     found: dict[Any, Value] = {}
     for batch in batches:
         for row in batch.to_pylist():
-            key = tuple(row[KEY].values())
+            key = tuple(map(_frozen, row[KEY].values()))
             key = key[0] if len(key) == 1 else key
             if key in found:
                 raise AssertionError(f"{key} is there twice")
             found[key] = row[VALUE] if row["error"] is None else error(row["error"])
     return found
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 class Rig:
@@ -129,9 +133,22 @@ class Rig:
     def now(self) -> dict[Any, Value]:
         return self.states[max(self.states)]
 
-    def write(self, commands: Mapping[Any, Value | None], **named: Any) -> list[FileRef | None]:
+    def model(self, epoch: int | None = None) -> dict[Any, Value]:
+        """Give what should be there, with nulls for columns that came later."""
+        names = self.snapshot.definition.value.names
+        found = self.now if epoch is None else self.states[epoch]
+        return {
+            key: value if isinstance(value, Exception) else {n: value.get(n) for n in names}
+            for key, value in found.items()
+        }
+
+    def write(
+        self, commands: Mapping[Any, Value | None], value: pa.Schema | None = None
+    ) -> list[FileRef | None]:
         """Write the runs that commands make, by what the model has."""
         snapshot = self.snapshot
+        if value is not None:
+            snapshot = snapshot.widened(value)
         made = [
             (key, self.now.get(key), new)
             for key, new in commands.items()
@@ -152,7 +169,7 @@ class Rig:
 
     def apply(self, commands: Mapping[Any, Value | None], **named: Any) -> Snapshot:
         """Append an epoch of commands, and let the model do the same."""
-        refs = self.write(commands)
+        refs = self.write(commands, named.get("value"))
         epoch = self.snapshot.upper
         appended = self.writer.append(refs, epoch, **named)
         assert not appended.was_persisted
@@ -231,11 +248,11 @@ class Rig:
         """Compare everything that can be read with the model."""
         snapshot = self.snapshot
         for epoch in range(snapshot.since, snapshot.upper):
-            assert self.state(epoch, snapshot) == self.states[epoch], f"as of {epoch}"
+            assert self.state(epoch, snapshot) == self.model(epoch), f"as of {epoch}"
         known = {key for state in self.states.values() for key in state}
         keys = [*known, *(lot.randrange(1 << 40) for _ in range(3))]
         lot.shuffle(keys)
-        assert self.look(keys, snapshot) == self.now
+        assert self.look(keys, snapshot) == self.model()
         self.check_changes(snapshot)
 
     def check_changes(self, snapshot: Snapshot) -> None:
@@ -248,7 +265,7 @@ class Rig:
                 for row in batch.to_pylist()
             ]
             rows.sort(key=lambda row: (row[TIME], row[DIFF]))
-            state = dict(self.states[after])
+            state = self.model(after)
             for row in rows:
                 assert after < row[TIME] <= snapshot.latest
                 (key,) = as_dict([pa.RecordBatch.from_pylist([row], snapshot.definition.diffs)])
@@ -257,4 +274,4 @@ class Rig:
                 else:
                     assert key not in state
                     state[key] = row[VALUE] if row["error"] is None else error(row["error"])
-            assert state == self.now
+            assert state == self.model()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from quiver.clock import Clock
-from quiver.errors import DamageError, MissingError, RemoteError
+from quiver.errors import DamageError, MissingError, QuiverError, RemoteError
 from quiver.ship.objects import Bucket, Conflict, Found, Tag, UnclearError
 from quiver.upsert.persist.format import Manifest, decode_manifest, encode_manifest
 from quiver.upsert.persist.snapshot import Snapshot, snapshot_of
@@ -24,6 +24,9 @@ MANIFEST_KEY: Final = "manifest"
 
 Change = Callable[[Snapshot], Manifest | None]
 """Makes the change, or gives None if it is done already. May be called often."""
+
+_State = tuple[Snapshot, Tag]
+_Made = tuple[_State, Manifest | None]
 
 _TRIES_MAX: Final = 1000
 _FAULTS_MAX: Final = 8
@@ -39,7 +42,7 @@ class Changer:
         self.clock = clock
         self.place = f"{store.place}/{MANIFEST_KEY}"
         self._mutex = threading.Lock()
-        self._seen: tuple[Snapshot, Tag] | None = None
+        self._seen: _State | None = None
 
     def again(self) -> Changer:
         """Give one more for the same manifest, with a memory of its own."""
@@ -68,7 +71,7 @@ class Changer:
         """Read the manifest as it is now. Raises MissingError, DamageError, VersionError."""
         return self._read()[0]
 
-    def _read(self) -> tuple[Snapshot, Tag]:
+    def _read(self) -> _State:
         with self._mutex:
             seen = self._seen
         try:
@@ -105,25 +108,22 @@ class Changer:
         change was made.
         """
         faults = 0
-        with self._mutex:
-            state = self._seen
+        known = self._known(make)
         for _ in range(_TRIES_MAX):
-            snapshot, tag = state or self._read()
-            wanted = make(snapshot)
+            (snapshot, tag), wanted = known or self._made(make)
+            known = None
             if wanted is None:
                 return snapshot
-            wanted = replace(wanted, change=snapshot.manifest.change + 1)
             try:
                 new = self._store.put_if(MANIFEST_KEY, encode_manifest(wanted), tag)
             except Conflict:
-                state = None
                 continue
             except UnclearError:
                 faults += 1
                 if faults >= _FAULTS_MAX:
+                    self._forget()  # It may be in: whoever comes next looks first.
                     raise
                 self._wait(faults)
-                state = None
                 continue
             made = snapshot_of(wanted, self._store.place)
             with self._mutex:
@@ -133,5 +133,32 @@ class Changer:
             f"{self.place} is changed by others all the time", path=self.place, retryable=True
         )
 
+    def _known(self, make: Change) -> _Made | None:
+        """Make the change to what was seen last; None if that may be too old for it."""
+        with self._mutex:
+            state = self._seen
+        if state is None:
+            return None
+        try:
+            wanted = make(state[0])
+        except QuiverError:
+            return None
+        return None if wanted is None else (state, _counted(state[0], wanted))
+
+    def _made(self, make: Change) -> _Made:
+        """Make the change to what there is."""
+        state = self._read()
+        wanted = make(state[0])
+        return state, None if wanted is None else _counted(state[0], wanted)
+
+    def _forget(self) -> None:
+        with self._mutex:
+            self._seen = None
+
     def _wait(self, faults: int) -> None:
         self.clock.pause(min(_PAUSE_SECONDS * 2**faults, _PAUSE_MAX))
+
+
+def _counted(before: Snapshot, wanted: Manifest) -> Manifest:
+    """Give a manifest that no other one of its collection is like."""
+    return replace(wanted, change=before.manifest.change + 1)

@@ -24,7 +24,7 @@ from quiver.upsert.rows import Definition
 
 __all__ = ["KEPT_BYTES_MAX", "KNOWN_MAX", "close_all", "open_file"]
 
-KEPT_BYTES_MAX: Final = 192 << 20
+KEPT_BYTES_MAX: Final = 256 << 20
 """Bytes of files that are kept open in a process; of maps it is the address space alone."""
 KNOWN_MAX: Final = 1 << 14
 """Files that are remembered as sound."""

@@ -89,6 +89,7 @@ class Writer:
             nonlocal made
             own = self._own(snapshot)
             if epoch < own.upper:
+                made = made and _is_in(own, named, sources or {})
                 return None
             if epoch > own.upper:
                 raise InputError(
@@ -148,6 +149,14 @@ class Writer:
             files=tuple(files),
             value=schema,
         )
+
+
+def _is_in(snapshot: Snapshot, refs: Sequence[FileRef], sources: Mapping[str, Source]) -> bool:
+    """Whether the last append was this one, and not one of the same epoch that was given up."""
+    names = {ref.name for ref in snapshot.files}
+    return all(ref.name in names for ref in refs) and all(
+        snapshot.sources.get(name) == source for name, source in sources.items()
+    )
 
 
 def _place(ref: FileRef) -> Any:  # noqa: ANN401

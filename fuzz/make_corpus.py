@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 import fuzz_acks
+import fuzz_collection
 import fuzz_ipc
 import fuzz_ledger
 import fuzz_progress
@@ -240,10 +241,25 @@ def queue_seeds() -> dict[str, bytes]:
     return found
 
 
+def collection_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "collection" / "manifest").read_bytes()
+    line = golden.partition(b"\n")[0] + b"\n"
+    repair = bytes([fuzz_collection.REPAIR])
+    return {
+        "golden": b"\0" + golden,
+        "golden-repaired": repair + golden,
+        "small": repair + line.replace(b"run", b"base").replace(b'"since":0', b'"since":4'),
+        "newer": repair + line.replace(b'"version":1', b'"version":2'),
+        "damaged": b"\0" + golden[:90] + b"\xff" * 8 + golden[98:],
+        "torn": b"\0" + golden[:-3],
+    }
+
+
 SEEDS = {
     "wal": wal_seeds,
     "acks": acks_seeds,
     "batch": batch_seeds,
+    "collection": collection_seeds,
     "ipc": ipc_seeds,
     "ledger": ledger_seeds,
     "progress": progress_seeds,

@@ -24,6 +24,7 @@ FUZZ = Path(__file__).parents[2] / "fuzz"
 TARGETS = (
     "acks",
     "batch",
+    "collection",
     "ipc",
     "ledger",
     "progress",
@@ -222,6 +223,8 @@ def one_more(decode: Callable) -> Callable:
         ("shipper", "decode_payload", wrong_error),
         ("shipper", "encode_payload", lambda _: lambda _: bytes(60)),
         ("source", "decode_line", wrong_error),
+        ("collection", "decode_manifest", wrong_error),
+        ("collection", "encode_manifest", lambda _: lambda _: bytes(60)),
         ("upstream", "decode_cursor", one_more),
         ("upstream", "decode_progress", wrong_error),
         ("upstream", "find", lambda _: lambda _: None),

@@ -245,8 +245,14 @@ class Rig:
         return found
 
     def check(self, lot: random.Random) -> None:
+        """Compare everything that can be read with the model, keys in any order."""
+        self.check_all(lot=lot)
+
+    def check_all(
+        self, snapshot: Snapshot | None = None, *, lot: random.Random | None = None
+    ) -> None:
         """Compare everything that can be read with the model."""
-        snapshot = self.snapshot
+        snapshot, lot = snapshot or self.snapshot, lot or random.Random(0)
         for epoch in range(snapshot.since, snapshot.upper):
             assert self.state(epoch, snapshot) == self.model(epoch), f"as of {epoch}"
         known = {key for state in self.states.values() for key in state}

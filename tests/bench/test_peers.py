@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from peer_kit import APART, BUNDLES, apart, give_and_take
 
 from bench.peers import given
-from bench.peers.peers import MODULES, find, missing, modes
+from bench.peers.peers import MODULES, missing, modes
 from bench.peers.raw import takes_direct
 from bench.peers.runs import Side, check
-from bench.wal.shapes import SLOTS, standard
+from bench.wal.shapes import SLOTS
 
-BUNDLES = [standard(5, seed) for seed in range(3)]
 EVERYBODY = [(name, mode) for name in MODULES for mode in modes(name)]
 
 
@@ -21,28 +21,9 @@ EVERYBODY = [(name, mode) for name in MODULES for mode in modes(name)]
 def test_a_peer_gives_back_what_it_was_given(name, mode, tmp_path: Path):
     if why := missing(name):
         pytest.skip(f"{name}: {why}")
-    kind = find(name)
     if name == "raw-tuned" and not takes_direct(tmp_path):
         pytest.skip("a file system without O_DIRECT")
-    for again in (False, True):
-        server = kind.serve(tmp_path)
-        try:
-            peer = kind(tmp_path, mode)
-            peer.open()
-            if not again:
-                for bundle in BUNDLES:
-                    peer.append(bundle)
-                peer.drain()
-                assert peer.acked == len(BUNDLES)
-            else:
-                first = peer.first()
-                assert all(first[slot].num_rows for slot in SLOTS)
-                compared = given.in_order if kind.exact else given.in_any_order
-                assert compared(BUNDLES, peer.read_all()) == len(BUNDLES)
-            peer.close()
-        finally:
-            if server is not None:
-                server.stop()
+    (apart if name in APART else give_and_take)(name, mode, tmp_path)
 
 
 def test_a_bundle_that_is_missing_is_noticed():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, overload
 
 from quiver.testing.rehearsal import Rehearsal
 
-__all__ = ["CROWD", "MOMENTS", "at_moment", "by_lot"]
+__all__ = ["CROWD", "MOMENTS", "Names", "at_moment", "by_lot"]
 
 CROWD: Final = "crowd"
 """How lives begin whose subscribers do all that they can."""
@@ -16,8 +16,37 @@ CROWD: Final = "crowd"
 MOMENTS: Final = 12
 """In which something else may be done while a segment of two slots is written, or more."""
 
+_FAMILIES: Final = ("seed", CROWD)
 _COMMITS: Final = 0.5
 _EVENTS: Final = 16
+
+
+class Names(Sequence[str]):
+    """Names of lives by hand, and of so many pairs by lot; those are made when asked for."""
+
+    def __init__(self, by_hand: Sequence[str], pairs: int, seed: int) -> None:
+        """Take the first ones as they are."""
+        self._by_hand = tuple(by_hand)
+        self._places = range(len(self._by_hand) + len(_FAMILIES) * pairs)
+        self._seed = seed
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        """Give one name, or some."""
+        if isinstance(place, slice):
+            return [self[each] for each in self._places[place]]
+        found = self._places[place]
+        if found < len(self._by_hand):
+            return self._by_hand[found]
+        number, family = divmod(found - len(self._by_hand), len(_FAMILIES))
+        return f"{_FAMILIES[family]} {self._seed}.{number}"
 
 
 def by_lot(life: Rehearsal, name: str) -> None:

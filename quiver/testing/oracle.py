@@ -27,7 +27,7 @@ from quiver.segment import SegmentReader, parse_segment_name
 from quiver.testing.acts import Mark
 from quiver.testing.facts import Facts, Known
 from quiver.testing.lives import LIVES, config_of, lead
-from quiver.testing.lots import CROWD
+from quiver.testing.lots import Names
 from quiver.testing.memory_disk import MemoryDisk
 from quiver.testing.progress import judge_progress, progress_of
 from quiver.testing.rehearsal import SLOTS, Rehearsal, bundle_of
@@ -73,9 +73,7 @@ class QuiverSubject:
 
     def __init__(self, *, by_lot: int = 0, seed: int = 0) -> None:
         """Offer the lives written by hand and ``by_lot`` more."""
-        families = ("seed", CROWD)
-        by_lots = (f"{family} {seed}.{n}" for n in range(by_lot) for family in families)
-        self.lives: Sequence[str] = (*LIVES, *by_lots)
+        self.lives: Sequence[str] = Names(tuple(LIVES), by_lot, seed)
         self._read: dict[tuple[str, bytes], tuple[int, ...]] = {}
 
     def live(self, name: str, stage: Stage) -> None:

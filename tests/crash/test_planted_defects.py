@@ -1,7 +1,8 @@
 """What the harness is worth: it finds every planted defect, and nothing in the store without one.
 
-``QUIVER_DEFECTS`` says how many of them are tried, evenly spread; ``all`` tries each. DEFECTS.md
-tells what other methods find of them.
+``QUIVER_DEFECTS`` says how many of them are tried, evenly spread; ``all`` tries each. Without it
+the store without a defect meets fewer faults in each life. DEFECTS.md tells what other methods
+find of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pytest
 
 PLANTED = Path(__file__).parent / "planted"
 PAGE = Path(__file__).parent / "DEFECTS.md"
-SOME = 10
+SOME = 8
 ALL = "all"
 SECONDS_MAX = 900
 
@@ -28,6 +29,7 @@ planting, defects, methods = map(import_module, ("planting", "defects", "methods
 sys.path.remove(str(PLANTED))
 
 ASKED = os.environ.get("QUIVER_DEFECTS", str(SOME))
+FAULTS_MAX = methods.EVERY if "QUIVER_DEFECTS" in os.environ else 30
 
 pytestmark = pytest.mark.timeout(SECONDS_MAX + 60)
 
@@ -58,14 +60,14 @@ def test_a_planted_defect_is_found(defect: Any) -> None:
 @pytest.mark.filterwarnings("ignore:.*lost without an outcome:ResourceWarning")
 @pytest.mark.parametrize("number, life", spread(list(methods.chapters()), share=2), ids=name_of)
 def test_the_store_without_a_defect_is_not_flagged(number: int, life: str) -> None:
-    chapter = methods.tell("posix", number, life)
+    chapter = methods.tell("posix", number, life, faults_max=FAULTS_MAX)
     assert chapter.failure is None, str(chapter.failure)
     assert chapter.images > 0
 
 
 @pytest.mark.parametrize("method", ["kill", "ext4 cut", "xfs cut", "journaled"])
 def test_no_other_method_flags_it_either(method: str) -> None:
-    verdict = ask(method, "", "--seconds", "20" if ASKED == ALL else "3")
+    verdict = ask(method, "", "--seconds", "20" if ASKED == ALL else "2")
     if verdict["obstacle"]:
         pytest.skip(verdict["obstacle"])
     assert not verdict["found"], verdict

@@ -152,8 +152,8 @@ class Search:
         """Go through the chapters for as long as there is time."""
         yield from () if self.first is None else (self.first,)
         for chapter in chapters():
+            yield chapter  # At least one, however short the time is.
             self.check()
-            yield chapter
 
     def lives(self) -> Iterator[str]:
         """Go through the lives alone, each once."""
@@ -175,8 +175,8 @@ def chapters() -> Iterator[tuple[int, str]]:
             yield number, lives[place]
 
 
-def tell(model: Any, number: int, life: str) -> Chapter:
-    """Judge one life under one model as much as its round says."""
+def tell(model: Any, number: int, life: str, *, faults_max: int = EVERY) -> Chapter:
+    """Judge one life under one model as much as its round says, or with fewer faults."""
     from quiver.testing.campaign import Campaign, Plan
     from quiver.testing.oracle import subject
 
@@ -186,7 +186,7 @@ def tell(model: Any, number: int, life: str) -> Chapter:
         models=(model,),
         images_per_life=turn.images,
         nested_share=turn.nested,
-        faults_per_life=turn.faults,
+        faults_per_life=min(turn.faults, faults_max),
         fault_kinds=turn.kinds,
         cuts_per_fault=turn.cuts,
     )
@@ -217,7 +217,6 @@ def kill(search: Search, verdict: Verdict) -> None:
         waiting = deque([(MemoryDisk(), None)])
         quiver.live(life, waiting[0][0])
         while waiting:
-            search.check()
             stage, promised = waiting.popleft()
             for tree, marks in _moments(stage.history):
                 facts = promised or quiver.facts(marks)
@@ -229,6 +228,7 @@ def kill(search: Search, verdict: Verdict) -> None:
                     judge_disk(quiver, disk, life=life, facts=facts, torn=False)
                     if promised is None:
                         waiting.append((disk, facts))
+            search.check()
 
 
 def _moments(history: History) -> Iterator[tuple[Tree, list[Mark]]]:

@@ -6,19 +6,20 @@ import json
 import os
 import pty
 import shutil
-import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 import quiver
+from quiver.cli.main import main
 from quiver.cli.program import program
 
 
@@ -27,6 +28,8 @@ class Result:
     code: int
     out: str
     err: str
+    raw: bytes = b""
+    """What went to stdout, where that is no text."""
 
     @property
     def document(self) -> Any:
@@ -40,7 +43,7 @@ class Result:
 def run_quiver(*arguments: object) -> Result:
     """Run the program in this process; what it raises past its outermost door fails the test."""
     found = CliRunner().invoke(program, [str(a) for a in arguments], catch_exceptions=False)
-    return Result(found.exit_code, found.stdout, found.stderr)
+    return Result(found.exit_code, found.stdout, found.stderr, found.stdout_bytes)
 
 
 def tree_digest(folder: Path) -> str:
@@ -77,17 +80,26 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
 def on_terminal(*arguments: str, **environment: str) -> str:
     """Run the program with both outputs on a terminal; give what a person would see."""
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "quiver", *arguments]
-    with subprocess.Popen(
-        command, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm", **environment}
-    ) as running:
-        os.close(slave)
-        shown = b""
+    shown = bytearray()
+
+    def watch() -> None:
         with contextlib.suppress(OSError):  # Linux says EIO when the last writer has gone.
             while data := os.read(master, 4096):
-                shown += data
+                shown.extend(data)
+
+    reader = threading.Thread(target=watch)
+    reader.start()
+    try:
+        with (
+            open(slave, "w", encoding="utf-8") as terminal,
+            mock.patch.dict(os.environ, {"TERM": "xterm", **environment}),
+            contextlib.redirect_stdout(terminal),
+            contextlib.redirect_stderr(terminal),
+        ):
+            main(arguments)
+    finally:
+        reader.join()
         os.close(master)
-        running.wait()
     return shown.decode()
 
 

@@ -31,11 +31,16 @@ def shop(tmp_path_factory):
     return folder
 
 
-def cat(shop, *arguments: str) -> bytes:
-    command = [sys.executable, "-m", "quiver", "cat", str(shop), "--slot", "sales", *arguments]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    return done.stdout
+@pytest.fixture
+def cat(run, shop):
+    """Give what it writes in this process, in bytes."""
+
+    def cat(*arguments: str) -> bytes:
+        found = run("cat", shop, "--slot", "sales", *arguments)
+        assert (found.code, found.err) == (0, "")
+        return found.raw
+
+    return cat
 
 
 def read(kind: str, data: bytes) -> pa.Table:
@@ -49,28 +54,31 @@ def read(kind: str, data: bytes) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", ["arrow", "parquet", "csv", "ndjson"])
-def test_each_format_gives_the_rows_of_the_slot(shop, kind) -> None:
+def test_each_format_gives_the_rows_of_the_slot(cat, shop, kind) -> None:
     whole = quiver.scan(shop, slot="sales").to_table()
-    found = read(kind, cat(shop, "--format", kind, "--columns", "name, id", "--limit", "4"))
+    found = read(kind, cat("--format", kind, "--columns", "name, id", "--limit", "4"))
     assert found.column_names == ["name", "id"]
     assert found.to_pylist() == whole.select(["name", "id"]).slice(0, 4).to_pylist()
-    assert read(kind, cat(shop, "--format", kind)).to_pylist() == whole.to_pylist()
+    assert read(kind, cat("--format", kind)).to_pylist() == whole.to_pylist()
 
 
-def test_without_a_terminal_the_default_is_an_arrow_stream(shop) -> None:
-    assert read("arrow", cat(shop)).num_rows == 9
+def test_without_a_terminal_the_default_is_an_arrow_stream(cat, shop) -> None:
+    assert read("arrow", cat()).num_rows == 9
+    command = [sys.executable, "-m", "quiver", "cat", str(shop), "--slot", "sales"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, cat(), b"")
 
 
 @pytest.mark.parametrize("limit, rows", [(0, 0), (1, 1), (3, 3), (5, 5), (100, 9)])
-def test_limit_cuts_anywhere(shop, limit, rows) -> None:
-    assert len(cat(shop, "--format", "ndjson", "--limit", str(limit)).splitlines()) == rows
-    assert read("arrow", cat(shop, "--limit", str(limit))).num_rows == rows
+def test_limit_cuts_anywhere(cat, limit, rows) -> None:
+    assert len(cat("--format", "ndjson", "--limit", str(limit)).splitlines()) == rows
+    assert read("arrow", cat("--limit", str(limit))).num_rows == rows
 
 
-def test_what_cat_writes_ingest_reads(run, shop, tmp_path) -> None:
+def test_what_cat_writes_ingest_reads(run, cat, shop, tmp_path) -> None:
     for kind in ("arrow", "parquet", "csv", "ndjson"):
         path = tmp_path / f"rows.{kind}"
-        path.write_bytes(cat(shop, "--format", kind))
+        path.write_bytes(cat("--format", kind))
         assert run("ingest", tmp_path / kind, "--slot", f"sales={path}").code == 0
         found = quiver.scan(tmp_path / kind, slot="sales").to_table()
         assert found.to_pylist() == quiver.scan(shop, slot="sales").to_table().to_pylist()

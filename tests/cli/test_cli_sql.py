@@ -72,7 +72,7 @@ STATEMENT = """
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "ndjson", "parquet", "arrow"])
-def test_each_format_gives_what_duckdb_gives_on_the_whole_tables(shop, kind, tmp_path) -> None:
+def test_each_format_gives_what_duckdb_gives_on_the_whole_tables(ask, shop, kind) -> None:
     connection = duckdb.connect()
     for name in ("sales", "my.shops"):
         connection.register(name, quiver.scan(shop, slot=name).to_table())
@@ -80,11 +80,9 @@ def test_each_format_gives_what_duckdb_gives_on_the_whole_tables(shop, kind, tmp
     names = [column[0] for column in cursor.description]
     expected = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     assert len(expected) == 2
-    done = subprocess.run(
-        [*SQL, str(shop), STATEMENT, "--format", kind], capture_output=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    found = read(kind, done.stdout)
+    done = ask(STATEMENT, "--format", kind)
+    assert (done.code, done.err) == (0, "")
+    found = read(kind, done.raw)
     assert [{**row, "ids": int(row["ids"])} for row in found] == expected
 
 

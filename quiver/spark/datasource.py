@@ -14,8 +14,9 @@ Options, in any case (``quiver.spark.options``); an unknown one is an error:
 ``endingSegment``      up to this segment, and without it (``quiver.spark.span``)
 ``startingTime``       bundles appended from then on: ISO 8601, or nanoseconds since 1970
 ``endingTime``         bundles appended before that
-``includeMetadata``    ``true`` adds ``_core``, ``_segment_seq``, ``_bundle_index`` and
-                       ``_ingestion_time`` behind the other columns
+``includeMetadata``    ``true`` adds ``_core``, ``_segment_seq``, ``_bundle_index``,
+                       ``_ingestion_time``, ``_row_index`` (in the bundle) and ``_store_id``
+                       behind the other columns
 ``mergeSchema``        ``true`` (default): the columns of all segments. ``false``: those of the
                        segment with the highest number; another type than its own is an error
 ``failOnDataLoss``     ``true`` (default): what is deleted and should be read is an error
@@ -41,11 +42,10 @@ stores on any machine have shipped; ``load`` takes the list of them as its snaps
 and fences nobody. Options of the table that speak of segments by number, of ``mergeSchema`` and of
 ``pushdown`` are refused. ``bucket.<name>`` is what the object store is told: ``bucket.endpoint``,
 ``bucket.access_key_id``, ``bucket.secret_access_key`` and others (``quiver.ship.objects.options``);
-what is not said is looked for in the environment of each process. ``includeMetadata`` adds
-``_store_id`` behind the others. Without ``slot`` the records of any queue are read as they are:
-``sequence``, ``index``, ``ingestion_time``, ``metadata``, ``value``. To know the columns one batch
-of each schema is fetched, and none if you say them with ``.schema(...)``; then a name that is
-nowhere is a column of nulls.
+what is not said is looked for in the environment of each process. Without ``slot`` the records of
+any queue are read as they are: ``sequence``, ``index``, ``ingestion_time``, ``metadata``,
+``value``. To know the columns one batch of each schema is fetched, and none if you say them with
+``.schema(...)``; then a name that is nowhere is a column of nulls.
 
 With ``pushdown`` Spark hands filters down: what their statistics exclude is not read, most rows
 that do not pass are left out, and Spark tries each filter again. But Spark 4.3 keeps one plan for

@@ -20,7 +20,7 @@ from quiver.source.stores import Span, read_timed
 from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark_all
 from quiver.spark.stream_query import StreamQuery
-from quiver.spark.tasks import open_store, with_place
+from quiver.spark.tasks import Place, open_store, with_place
 
 __all__ = ["check_query", "check_schema", "read_share"]
 
@@ -63,15 +63,17 @@ def _conformed(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordB
     is_ready, checked = same_schema_as(in_files), list[Callable[[pa.Schema], bool]]()
     with closing(open_store(query.path, query.store_id)) as disk:
         for span in spans:
-            place = span.segment.core, span.segment.segment_seq
+            core, segment_seq = span.segment.core, span.segment.segment_seq
             for index, time, batch in _read(disk, span, query, columns=columns):
                 if not any(is_same(batch.schema) for is_same in checked):
                     check_schema(batch.schema, query, place=_place(span))
                     checked.append(same_schema_as(batch.schema))
+                place, first = Place(core, segment_seq, index, time, query.store_id), 0
                 for part in split(batch):
                     rows = part if is_ready(part.schema) else conform(part, in_files)
                     if query.metadata:
-                        rows = conform(with_place(rows, (*place, index, time)), query.stored)
+                        rows = conform(with_place(rows, place, first), query.stored)
+                        first += part.num_rows
                     yield rows
 
 

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,17 +26,20 @@ from quiver.schemas import same_schema_as
 from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark_all
 
-__all__ = ["METADATA", "Recipe", "expired", "open_store", "store_id_of", "with_place"]
+__all__ = ["METADATA", "Place", "Recipe", "expired", "open_store", "store_id_of", "with_place"]
 
+_STORE_ID: Any = pa.field("_store_id", pa.string())
 METADATA: Final = pa.schema(
     [
-        ("_core", pa.int32()),
-        ("_segment_seq", pa.int64()),
-        ("_bundle_index", pa.int64()),
-        ("_ingestion_time", pa.timestamp("ns", "UTC")),
+        pa.field("_core", pa.int32()),
+        pa.field("_segment_seq", pa.int64()),
+        pa.field("_bundle_index", pa.int64()),
+        pa.field("_ingestion_time", pa.timestamp("ns", "UTC")),
+        pa.field("_row_index", pa.int64()),
+        _STORE_ID,
     ]
 )
-"""The columns of ``includeMetadata``: where the bundle of a row lies, and when it was appended."""
+"""The columns of ``includeMetadata``: where a row lies, and when its bundle was appended."""
 
 _NEARLY_ALL: Final = 0.75
 """Where so many rows pass, to leave out the others costs more than to hand them over."""
@@ -105,7 +108,7 @@ class Recipe:
         if self.metadata:
             core, segment_seq = piece.part.segment.core, piece.part.segment.segment_seq
             for index, time, batch in read_placed(disk, piece, columns=self.columns):
-                yield with_place(batch, (core, segment_seq, index, time))
+                yield with_place(batch, Place(core, segment_seq, index, time, self.store_id))
             return
         for some in read_piece(disk, piece, columns=self.columns, sound=set()):
             yield from some.to_batches() if isinstance(some, pa.Table) else some
@@ -160,12 +163,25 @@ def store_id_of(disk: LocalDisk) -> str | None:
     return StoreManifest.read(disk).store_id
 
 
-def with_place(batch: pa.RecordBatch, place: tuple[int | None, ...]) -> pa.RecordBatch:
-    """Add the columns of ``METADATA``, each of one value."""
+class Place(NamedTuple):
+    """Where a bundle lies. No slot of it has more than one batch."""
+
+    core: int
+    segment_seq: int
+    bundle_index: int
+    ingestion_ns: int | None
+    store_id: str | None
+
+
+def with_place(batch: pa.RecordBatch, place: Place, first_row: int = 0) -> pa.RecordBatch:
+    """Add the columns of ``METADATA`` to rows of a bundle, from ``first_row`` on."""
+    rows = batch.num_rows
     added = [
-        pa.repeat(pa.scalar(value, pa.int64()).cast(field.type), batch.num_rows)
-        for value, field in zip(place, METADATA, strict=True)
+        pa.repeat(pa.scalar(value, pa.int64()).cast(field.type), rows)
+        for value, field in zip(place[:4], METADATA, strict=False)
     ]
+    added.append(pa.array(np.arange(first_row, first_row + rows)))
+    added.append(pa.repeat(pa.scalar(place.store_id, pa.string()), rows))
     return pa.RecordBatch.from_arrays(
         [*batch.columns, *added], schema=pa.schema([*batch.schema, *METADATA])
     )

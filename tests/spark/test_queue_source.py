@@ -187,6 +187,7 @@ def test_where_a_row_is_from_is_told_by_a_stream_too(depot: Depot, place: str) -
     end = reader.latestOffset(start, ALL)
     assert rows(reader, start, end, "_store_id") == [depot.machine.store_id]
     assert rows(reader, start, end, "_segment_seq") == [0]
+    assert rows(reader, start, end, "_row_index") == [0]
 
 
 def test_records_of_anybody_come_as_a_stream(depot: Depot, place: str) -> None:

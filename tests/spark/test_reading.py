@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import socket
@@ -95,12 +96,13 @@ def test_metadata_says_where_each_row_lies(write) -> None:
     source = _source(store, includeMetadata="true")
     assert source.schema().simpleString() == (
         "struct<n:bigint,text:string,_core:int,_segment_seq:bigint,_bundle_index:bigint,"
-        "_ingestion_time:timestamp>"
+        "_ingestion_time:timestamp,_row_index:bigint,_store_id:string>"
     )
-    found = [
-        (row["n"], row["_core"], row["_segment_seq"], row["_bundle_index"]) for row in _rows(source)
-    ]
-    assert found == [(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 1), (3, 0, 1, 0)]
+    place = ("_core", "_segment_seq", "_bundle_index", "_row_index")
+    found = [(row["n"], *(row[name] for name in place)) for row in _rows(source)]
+    assert found == [(0, 0, 0, 0, 0), (1, 0, 0, 0, 1), (2, 0, 0, 1, 0), (3, 0, 1, 0, 0)]
+    (store_id,) = {row["_store_id"] for row in _rows(source)}
+    assert store_id == json.loads(Path(store, "quiver.json").read_text())["store_id"]
     chosen = _rows(_source(store, includeMetadata="true", columns="text", startingSegment="1"))
     assert [(row["text"], row["_segment_seq"]) for row in chosen] == [("3", 1)]
 

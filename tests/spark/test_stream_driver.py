@@ -186,6 +186,17 @@ def test_a_type_that_the_query_cannot_hold_is_always_an_error(write) -> None:
         rows(stream, start, stream.latestOffset(start, ALL))
 
 
+def test_rows_of_a_bundle_are_counted_on_where_it_is_cut(write) -> None:
+    count = 100_000
+    stream = reader(write([log(*range(count)), log(7)]), includeMetadata="true")
+    start = stream.initialOffset()
+    (part,) = stream.partitions(start, stream.latestOffset(start, ALL))
+    batches = list(stream.read(part))
+    assert max(batch.num_rows for batch in batches) < count
+    found = [number for batch in batches for number in batch.column("_row_index").to_pylist()]
+    assert found == [*range(count), 0]
+
+
 def test_where_a_row_lies_and_since_when_comes_with_it_if_that_is_wanted(write) -> None:
     store = write([log(1), log(2)])
     stream = reader(store, includeMetadata="true")
@@ -205,6 +216,7 @@ def test_where_a_row_lies_and_since_when_comes_with_it_if_that_is_wanted(write) 
         ]
         places = [(r["n"], r["_core"], r["_segment_seq"], r["_bundle_index"]) for r in found]
         assert sorted(places) == [(1, 0, 0, 0), (2, 0, 0, 1), (3, 1, 0, 0)]
+        assert {row["_store_id"] for row in found} == {stream._query.store_id}
         assert all(row["_ingestion_time"].year > 2000 for row in found)
     (first, *_) = given.partitions(start, end)
     assert next(given.read(first)).to_pylist()[0] == {"_segment_seq": 0, "n": 1}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -21,12 +20,9 @@ from quiver.spark.queue.record import open_call, slot_id_of
 from quiver.spark.queue.shares import Share
 from quiver.spark.schema import Nanoseconds, arrow_schema, to_spark, to_spark_all, to_spark_schema
 from quiver.spark.stream_read import check_schema
-from quiver.spark.tasks import METADATA, with_place
+from quiver.spark.tasks import METADATA, Place, with_place
 
-__all__ = ["ADDED", "SlotRecipe"]
-
-ADDED: Final = pa.schema([*METADATA, pa.field("_store_id", pa.string())])
-"""The columns of ``includeMetadata``: those of a store, and which store, for there may be many."""
+__all__ = ["SlotRecipe"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class SlotRecipe:
         known = self.target if self.stored is None else self.stored
         if not self.metadata:
             return known
-        return pa.schema([field for field in known if field.name not in ADDED.names])
+        return pa.schema([field for field in known if field.name not in METADATA.names])
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         """Read one share. Raises SourceError for a batch that is gone or damaged, RemoteError."""
@@ -66,23 +62,28 @@ class SlotRecipe:
         is_ready = same_schema_as(in_files)
         for place, batch in self._chunks(share):
             if not any(is_same(batch.schema) for is_same in checked):
-                check_schema(batch.schema, self, place=place.text)
+                check_schema(batch.schema, self, place=_text(place))
                 checked.append(same_schema_as(batch.schema))
+            first = 0
             for part in split(batch):
                 rows = part if is_ready(part.schema) else conform(part, in_files)
-                yield conform(place.beside(rows), stored) if self.metadata else rows
+                yield conform(with_place(rows, place, first), stored) if self.metadata else rows
+                first += part.num_rows
 
     def _loose(self, share: Share) -> Iterator[pa.RecordBatch]:
         """Give rows as Spark wants them, whose types are held against that segment by segment."""
         checked = list[Callable[[pa.Schema], bool]]()
         for place, batch in self._chunks(share):
             if not any(is_same(batch.schema) for is_same in checked):
-                self._check(batch.schema, place)
+                self._check(batch.schema, _text(place))
                 checked.append(same_schema_as(batch.schema))
+            first = 0
             for part in split(batch):
-                yield to_spark(place.beside(part) if self.metadata else part, self.target)
+                rows = with_place(part, place, first) if self.metadata else part
+                yield to_spark(rows, self.target)
+                first += part.num_rows
 
-    def _check(self, found: pa.Schema, place: _Place) -> None:
+    def _check(self, found: pa.Schema, place: str) -> None:
         """Raise InputError unless each column is of the type that was asked for, or a narrower."""
         for field in self.in_files:
             index = found.get_field_index(field.name)
@@ -93,12 +94,12 @@ class SlotRecipe:
             joined = common_type(field.type, offered.type)
             if joined is None or not same_type(joined, field.type):
                 raise InputError(
-                    f"{place.text} has column {field.name!r} as {offered.type}, and the schema "
-                    f"asks for {field.type}",
+                    f"{place} has column {field.name!r} as {offered.type}, and the schema asks "
+                    f"for {field.type}",
                     hint="ask for a type that holds it, and cast the DataFrame's column",
                 )
 
-    def _chunks(self, share: Share) -> Iterator[tuple[_Place, pa.RecordBatch]]:
+    def _chunks(self, share: Share) -> Iterator[tuple[Place, pa.RecordBatch]]:
         """Go through the bundles of a share that have the slot."""
         columns = self.in_files.names if self.is_fixed else None
         for descriptor, batch in self.fetching.ahead(share):
@@ -112,37 +113,17 @@ class SlotRecipe:
 
     def _of_call(
         self, batch: Batch, index: int, share: Share, *, columns: list[str] | None
-    ) -> Iterator[tuple[_Place, pa.RecordBatch]]:
+    ) -> Iterator[tuple[Place, pa.RecordBatch]]:
         with open_call(batch, index) as (segment, reader):
             slot_id = slot_id_of(reader, self.slot)
             if slot_id is None:
                 return
-            source = segment.core, segment.segment_seq, segment.store_id
+            source, store_id = (segment.core, segment.segment_seq), segment.store_id
             for bundle_index, time_ns, rows in read_bundles(reader, slot_id, columns=columns):
                 if share.has(time_ns):
-                    yield _Place(*source, bundle_index, time_ns, batch.location), rows
+                    yield Place(*source, bundle_index, time_ns, store_id), rows
 
 
-class _Place(NamedTuple):
-    """Where a bundle is from."""
-
-    core: int
-    segment_seq: int
-    store_id: str
-    bundle_index: int
-    ingestion_ns: int | None
-    location: str
-
-    @property
-    def text(self) -> str:
-        """How messages call it."""
-        return f"segment {self.segment_seq} of core {self.core} of store {self.store_id}"
-
-    def beside(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the columns of ``ADDED``."""
-        placed = with_place(
-            rows, (self.core, self.segment_seq, self.bundle_index, self.ingestion_ns)
-        )
-        name: Any = pa.repeat(pa.scalar(self.store_id), rows.num_rows)
-        fields = [*placed.schema, ADDED.field("_store_id")]
-        return pa.RecordBatch.from_arrays([*placed.columns, name], schema=pa.schema(fields))
+def _text(place: Place) -> str:
+    """How messages call where a bundle is from."""
+    return f"segment {place.segment_seq} of core {place.core} of store {place.store_id}"

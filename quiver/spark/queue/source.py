@@ -24,12 +24,13 @@ from quiver.spark.queue.memory import recall
 from quiver.spark.queue.query import QueueQuery, read_share
 from quiver.spark.queue.raw import RAW, RawRecipe
 from quiver.spark.queue.reader import QueueReader
-from quiver.spark.queue.recipe import ADDED, SlotRecipe
+from quiver.spark.queue.recipe import SlotRecipe
 from quiver.spark.queue.shares import Share, share_out
 from quiver.spark.queue.slots import Known, look_up
 from quiver.spark.reader import choose
 from quiver.spark.schema import arrow_schema
 from quiver.spark.stream import QuiverStreamReader
+from quiver.spark.tasks import METADATA
 from quiver.units import MILLISECOND
 
 __all__ = ["QueueSource", "queue_at"]
@@ -196,7 +197,7 @@ class QueueSource:
         if self._checkpoint:
             found = recall(self._checkpoint, queue=self._place, slot=self._slot)
             if found is not None:
-                fields = [field for field in found if field.name not in ADDED.names]
+                fields = [field for field in found if field.name not in METADATA.names]
                 known.before = pa.schema(fields)
         try:
             return known.schema(self._place, columns)
@@ -212,13 +213,13 @@ class QueueSource:
         """Add the columns of ``includeMetadata`` if it is said; InputError if one is there."""
         if not self._given.get(o.INCLUDE_METADATA, False):
             return known
-        for name in ADDED.names:
+        for name in METADATA.names:
             if name in known.names:
                 raise InputError(
                     f"column {name!r} would be there twice",
                     hint="leave includeMetadata away, or the column out with the option columns",
                 )
-        return pa.schema([*known, *ADDED])
+        return pa.schema([*known, *METADATA])
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

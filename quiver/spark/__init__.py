@@ -20,6 +20,8 @@ Needs ``pip install 'quiver-store[spark]'``, Java included.
 ``stream_plan``    shares a micro-batch out into tasks
 ``stream_read``    reads the share of one task
 ``queue``          the same from a queue in object storage
+``places``         the object store that a path names
+``view``           ``format("quiver-view")``: what upserts have made
 ``sink``           ``df.write.format("quiver")`` and ``writeStream``: options, staging, commit
 ``sink_schema``    Spark types to Arrow's
 ``discovery``      what lets Spark find the source by itself
@@ -37,5 +39,6 @@ except ImportError as error:
 
 from quiver.spark.datasource import QuiverDataSource
 from quiver.spark.session import session
+from quiver.spark.view import QuiverViewDataSource
 
-__all__ = ["QuiverDataSource", "session"]
+__all__ = ["QuiverDataSource", "QuiverViewDataSource", "session"]

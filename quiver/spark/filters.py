@@ -27,7 +27,7 @@ from quiver.errors import InputError
 from quiver.scan.rows import check_fits
 from quiver.segment.bounds import value_type
 
-__all__ = ["expression"]
+__all__ = ["exact_value", "expression"]
 
 Expression: TypeAlias = Any
 Value: TypeAlias = Any
@@ -47,6 +47,12 @@ def expression(filters: Iterable[Any], schema: pa.Schema) -> Expression | None:
         if said is not None and _fits(said, schema):
             whole = said if whole is None else whole & said
     return whole
+
+
+def exact_value(kind: Any, value: Value) -> Any | None:  # noqa: ANN401
+    """Give the one stored value of a type that Spark sees as ``value``; None if not just one is."""
+    bounds = _bounds(kind, value)
+    return bounds[0] if bounds is not None and bounds[0].equals(bounds[1]) else None
 
 
 def _fits(said: Expression, schema: pa.Schema) -> bool:

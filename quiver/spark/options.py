@@ -3,16 +3,16 @@
 Names are taken in any case, for Spark hands them over in small letters. An unknown one is an error,
 and so is one that has no meaning for what is done: for a batch, a stream, or writing, of a store or
 of a queue. What begins with ``bucket.`` is for the object store of a queue: it may be secret, and
-is shown nowhere.
+is shown nowhere. Other formats of ours have tables of their own.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from quiver.errors import ConfigError, InputError
 from quiver.scan.times import ingestion_range
@@ -51,9 +51,11 @@ __all__ = [
     "STARTING_TIME",
     "SUBSCRIBER",
     "SWEEP",
+    "TABLE",
     "TIMESTAMP_UNIT",
     "Option",
     "Options",
+    "Table",
     "Use",
     "above_zero",
     "not_below_zero",
@@ -65,9 +67,18 @@ __all__ = [
 
 T = TypeVar("T")
 
-Use: TypeAlias = Literal["batch", "stream", "write", "queue", "queue_stream"]
-"""What a data source is asked to do: ``read``, ``readStream``, or one of the two ways to write; and
-the first two of a queue."""
+Use: TypeAlias = Literal[
+    "batch",
+    "stream",
+    "write",
+    "queue",
+    "queue_stream",
+    "state",
+    "changes",
+    "changes_stream",
+]
+"""What a data source is asked to do: ``read``, ``readStream``, or one of the two ways to write; the
+first two of a queue; and what may be read of a collection."""
 
 _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _MARK: Final = "option."
@@ -78,6 +89,9 @@ _SPOKEN: Final = {
     "write": "writing",
     "queue": "reading a batch from a queue",
     "queue_stream": "reading a stream from a queue",
+    "state": "reading the state of a collection",
+    "changes": "reading changes of a collection",
+    "changes_stream": "reading a stream of changes",
 }
 
 
@@ -171,7 +185,7 @@ _WRITING: Final[frozenset[Use]] = frozenset({"write"})
 _STREAM: Final[frozenset[Use]] = frozenset({"stream"})
 _ANY_STREAM: Final[frozenset[Use]] = frozenset({"stream", "queue_stream"})
 _QUEUE_STREAM: Final[frozenset[Use]] = frozenset({"queue_stream"})
-_QUEUE: Final[frozenset[Use]] = frozenset({"queue", "queue_stream"})
+_IN_A_FOLDER: Final[frozenset[Use]] = frozenset({"batch", "stream", "write"})
 _ALL: Final[frozenset[Use]] = _READING | _WRITING
 
 PATH: Final = Option("path", text, _ALL)
@@ -245,24 +259,39 @@ _STREAM_OPTIONS: Final = (
     *(CONSUME, POLL_INTERVAL, SWEEP),
 )
 
-_KNOWN: Final[dict[str, Option[object]]] = {
-    option.name.lower(): cast("Option[object]", option)
-    for option in (
-        PATH,
-        SLOT,
-        *_READ_OPTIONS,
-        *_WRITE_OPTIONS,
-        *_BATCH_OPTIONS,
-        *_STREAM_OPTIONS,
-    )
-}
+
+class Table:
+    """The options that one format knows."""
+
+    def __init__(self, name: str, options: Iterable[Option[Any]]) -> None:
+        """Take the ``options`` of the format ``name``."""
+        self.name = name
+        self._known = {option.name.lower(): option for option in options}
+
+    def find(self, key: str) -> Option[Any]:
+        """Give the option that a key in small letters names; raises ConfigError."""
+        option = self._known.get(key)
+        if option is None:
+            near = difflib.get_close_matches(key, self._known, n=1)
+            known = ", ".join(known.name for known in self._known.values())
+            hint = f"did you mean {self._known[near[0]].name}?" if near else f"known: {known}"
+            raise ConfigError(f"format {self.name} has no option {key!r}", hint=hint)
+        return option
+
+
+TABLE: Final = Table(
+    "quiver",
+    (PATH, SLOT, *_READ_OPTIONS, *_WRITE_OPTIONS, *_BATCH_OPTIONS, *_STREAM_OPTIONS),
+)
 
 
 class Options:
     """The options of one data source, all of them known and read; may be pickled."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], table: Table = TABLE) -> None:
         """Read all; raises ConfigError that names the first that is wrong."""
+        self._format = table.name
+        self._uses: dict[str, frozenset[Use]] = {}
         self._values: dict[str, object] = {}
         self.bucket: dict[str, str] = {}
         """What the object store is told, by names without the prefix; secrets among it."""
@@ -270,8 +299,9 @@ class Options:
             if key.lower().startswith(_BUCKET):
                 self.bucket[key.lower().removeprefix(_BUCKET)] = value
                 continue
-            option = _known(key.lower())
+            option = table.find(key.lower())
             self._values[option.name] = option.parse(option.name, value)
+            self._uses[option.name] = option.uses
 
     def get(self, option: Option[T], default: T) -> T:
         """Give the value of an option, or the default if it was not given."""
@@ -285,7 +315,7 @@ class Options:
         """Give the value of an option; raises ConfigError if there is none, or an empty one."""
         value = self._values.get(option.name)
         if value is None or value == "":
-            raise ConfigError(f"format quiver needs the option {option.name!r}", hint=hint)
+            raise ConfigError(f"format {self._format} needs the option {option.name!r}", hint=hint)
         return cast("T", value)
 
     def __repr__(self) -> str:
@@ -295,13 +325,12 @@ class Options:
 
     def check_use(self, use: Use) -> None:
         """Raise ConfigError if an option was given that has no meaning for this."""
-        if self.bucket and use not in _QUEUE:
+        if self.bucket and use in _IN_A_FOLDER:
             raise ConfigError(
                 f"{_BUCKET}{next(iter(self.bucket))}: has no meaning for a store in a folder",
                 hint="it is for a queue, such as .load('s3://bucket/path')",
             )
-        for name in self._values:
-            uses = _KNOWN[name.lower()].uses
+        for name, uses in self._uses.items():
             if use not in uses:
                 others = " or ".join(_SPOKEN[other] for other in _SPOKEN if other in uses)
                 raise ConfigError(
@@ -316,13 +345,3 @@ def _of_table(given: Mapping[str, str]) -> Mapping[str, str]:
     if marked and "location" in small:
         marked.setdefault("path", small["location"].removeprefix("file:"))
     return marked or given
-
-
-def _known(key: str) -> Option[object]:
-    option = _KNOWN.get(key)
-    if option is None:
-        near = difflib.get_close_matches(key, _KNOWN, n=1)
-        known = ", ".join(known.name for known in _KNOWN.values())
-        hint = f"did you mean {_KNOWN[near[0]].name}?" if near else f"known: {known}"
-        raise ConfigError(f"format quiver has no option {key!r}", hint=hint)
-    return option

@@ -15,11 +15,15 @@ from pyspark.sql import SparkSession
 from quiver.errors import ConfigError
 from quiver.spark.datasource import QuiverDataSource
 from quiver.spark.java import cache_folder, find_java, write_launcher
+from quiver.spark.view import QuiverViewDataSource
 
 __all__ = ["session"]
 
-_DISCOVERED: Final = "pyspark_quiver"
-"""The module that the wheel carries and Spark finds by itself; a bare source tree has none."""
+_DISCOVERED: Final = {
+    "pyspark_quiver": QuiverDataSource,
+    "pyspark_quiver_view": QuiverViewDataSource,
+}
+"""The modules that the wheel carries and Spark finds by itself; a bare source tree has none."""
 
 _DEFAULTS: Final = {
     # The default of 1 GiB is small for a driver that is also all of the executors.
@@ -55,7 +59,7 @@ def session(
     master: str = "local[*]",
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Give a Spark session that knows ``format("quiver")``; the running one if there is one.
+    """Give a Spark session that knows our formats; the running one if there is one.
 
     A new one runs on the Java that ``quiver.spark.java`` finds and on this Python, listens on this
     machine only, and has no web page. ``config`` adds settings or overrides these. What the
@@ -72,8 +76,9 @@ def session(
         builder = _builder(_defaults(master) | settings).appName(app_name).master(master)
         with _environment(os.environ, _variables(os.environ)):
             made = builder.getOrCreate()
-    if importlib.util.find_spec(_DISCOVERED) is None:
-        made.dataSource.register(QuiverDataSource)
+    for module, source in _DISCOVERED.items():
+        if importlib.util.find_spec(module) is None:
+            made.dataSource.register(source)
     return made
 
 

@@ -8,6 +8,9 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_queue_kit import Depot, source
 from store_kit import writer
+from view_kit import Board
+from view_kit import source as view
+from view_kit import stream as changes
 
 from quiver.ship.objects import FolderBucket
 from quiver.spark import QuiverDataSource
@@ -63,3 +66,21 @@ def test_what_is_planned_of_a_queue_is_told_and_so_is_each_batch_that_is_lost(
     assert sum(batch.num_rows for batch in reader.read(partition)) == 1
     (lost,) = heard.of("spark.batch_lost")
     assert (lost["sequence"], lost["location"]) == (1, key)
+
+
+def test_what_is_planned_of_a_collection_is_told_and_so_is_what_it_forgot(tmp_path, heard) -> None:
+    board = Board(FolderBucket(str(tmp_path)))
+    board.put({1: ("a", 1)})
+    made = view(str(tmp_path))
+    assert made.reader(made.schema()).partitions()
+    (planned,) = heard.of("spark.view_planned")
+    assert (planned["partition_count"], planned["bucket_count"]) == (1, 1)
+    reader = changes(str(tmp_path), fromEpoch="1", failOnDataLoss="false")
+    start = reader.initialOffset()
+    board.put({2: ("b", 2)})
+    board.forget(2)
+    for _ in range(2):
+        reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    (lost,) = heard.of("spark.changes_lost")
+    assert lost["split"] == str(tmp_path)
+    assert "has forgotten epoch 1" in lost["error"]

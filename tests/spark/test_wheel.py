@@ -1,4 +1,4 @@
-"""What the wheel carries so that Spark finds the source by itself."""
+"""What the wheel carries so that Spark finds the sources by itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import zipfile
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
+MODULES = ("pyspark_quiver.py", "pyspark_quiver_view.py")
 
 
-def test_the_module_that_spark_looks_for_is_at_the_top_of_the_wheel(tmp_path) -> None:
+def test_the_modules_that_spark_looks_for_are_at_the_top_of_the_wheel(tmp_path) -> None:
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
         cwd=PROJECT,
@@ -20,7 +21,8 @@ def test_the_module_that_spark_looks_for_is_at_the_top_of_the_wheel(tmp_path) ->
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        module = archive.read("pyspark_quiver.py")
+        found = {name: archive.read(name) for name in MODULES}
     assert "quiver/spark/datasource.py" in names
-    assert module == (PROJECT / "quiver/spark/discovery/pyspark_quiver.py").read_bytes()
+    for name, module in found.items():
+        assert module == (PROJECT / "quiver/spark/discovery" / name).read_bytes()
     assert not [name for name in names if name.startswith("tests/")]

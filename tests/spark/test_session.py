@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import quiver.spark
 from quiver.spark.session import _defaults, _environment, _variables
+
+LOOK_UP = """
+import io
+from pyspark.serializers import UTF8Deserializer, read_int
+from pyspark.sql.worker import lookup_data_sources
+
+lookup_data_sources._main(None, found := io.BytesIO())
+found.seek(0)
+for _ in range(read_int(found)):
+    print(UTF8Deserializer().loads(found))
+    found.read(read_int(found))
+"""
 
 
 def _java(home: Path, modules: str) -> str:
@@ -55,3 +70,16 @@ def test_the_environment_is_as_it_was_even_after_an_error() -> None:
 def test_only_a_local_session_writes_checkpoints_as_local_disks_like_it(master, is_local) -> None:
     key = "spark.sql.streaming.checkpointFileManagerClass"
     assert (key in _defaults(master)) is is_local
+
+
+def test_spark_finds_both_formats_by_itself() -> None:
+    home = Path(quiver.spark.__file__).parent
+    places = [str(home / "discovery"), str(home.parents[1]), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK_UP],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert sorted(done.stdout.split()) == ["quiver", "quiver-view"]

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import datasource as s
 from view_kit import Board, batch, source
 
-from quiver.errors import QuiverError
+from quiver.errors import InputError, MissingError, QuiverError
 from quiver.ship.objects import FolderBucket
 from quiver.spark.options import Options
 from quiver.spark.view import QuiverViewDataSource
@@ -22,6 +22,7 @@ from quiver.spark.view.options import TABLE
 from quiver.spark.view.plan import bytes_by_bucket, bytes_by_epoch, only_buckets
 from quiver.spark.view.pruning import buckets_of
 from quiver.spark.view.shares import Range, share_out
+from quiver.upsert.persist import close_all
 from quiver.upsert.rows import Definition
 from quiver.upsert.rows.hashing import key_hashes
 from quiver.upsert.rows.keys import key_bytes
@@ -151,15 +152,36 @@ def test_filters_that_are_pushed_down_read_fewer_buckets_and_rows(tmp_path: Path
     assert "pushFilters" not in vars(type(made.reader(made.schema())))
 
 
-def test_errors_are_told_before_filters_leave_them_out(tmp_path: Path) -> None:
+def test_errors_are_told_before_any_row_is_read(tmp_path: Path) -> None:
     board = Board(FolderBucket(str(tmp_path)), buckets=1)
     board.put({1: ("x", 1), 2: "wrong"})
     made = source(str(tmp_path), pushdown="once")
     reader = made.reader(made.schema())
     reader.pushFilters([s.EqualTo(("id",), 1)])
-    with pytest.raises(QuiverError, match="has error rows"):
-        [list(reader.read(part)) for part in reader.partitions()]
-    assert batch(str(tmp_path), errors="only") == [(2, "wrong")]
+    with pytest.raises(InputError, match="has one error row"):
+        reader.partitions()
+    others = source(str(tmp_path), errors="skip")
+    (part,) = others.reader(others.schema()).partitions()
+    with pytest.raises(InputError, match=r"has an error row, .*: 'wrong'"):
+        list(reader.read(part))
+
+
+def test_only_files_that_had_errors_are_looked_at_for_them(tmp_path: Path) -> None:
+    board = Board(FolderBucket(str(tmp_path)), buckets=1)
+    board.put({1: "wrong"})
+    board.put({1: ("x", 1)})
+    board.put({2: ("y", 2)})
+    for ref in board.snapshot.files:
+        if ref.last == 3:
+            Path(tmp_path, ref.name).unlink()
+    close_all()
+    changed = {"changes": "true", "fromEpoch": "3"}
+    made = source(str(tmp_path), **changed)
+    assert len(made.reader(made.schema()).partitions()) == 1
+    with pytest.raises(MissingError, match="the snapshot has expired"):
+        batch(str(tmp_path))
+    with pytest.raises(InputError, match="has 2 error rows"):
+        batch(str(tmp_path), changes="true", throughEpoch="2")
 
 
 def test_secrets_are_in_no_text() -> None:

@@ -91,14 +91,10 @@ class ViewDriver:
         self._check_columns(snapshot)
         self._given = self._given or stop
         span = self._range(begin, stop.epoch, snapshot)
-        return [
-            Share(only_buckets(snapshot, buckets), buckets, span)
-            for buckets in share_out(
-                bytes_by_bucket(snapshot, span),
-                bytes_max=query.bytes_max,
-                count_min=query.count_min,
-            )
-        ]
+        sizes = bytes_by_bucket(snapshot, span)
+        query.recipe.check_errors(Share(snapshot, tuple(sizes), span))
+        shares = share_out(sizes, bytes_max=query.bytes_max, count_min=query.count_min)
+        return [Share(only_buckets(snapshot, buckets), buckets, span) for buckets in shares]
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Do nothing: the collection keeps its epochs for a number of them, and for nobody."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -15,13 +15,14 @@ from quiver.spark.options import Options
 from quiver.spark.view import options as v
 from quiver.spark.view.options import Moment
 from quiver.spark.view.shares import Range
-from quiver.upsert.persist import Snapshot
+from quiver.upsert.persist import FileRef, Snapshot
 
 __all__ = [
     "batch_range",
     "bytes_by_bucket",
     "bytes_by_epoch",
     "check_kept",
+    "files_read",
     "first_epoch",
     "only_buckets",
 ]
@@ -104,19 +105,24 @@ def only_buckets(snapshot: Snapshot, buckets: Iterable[int]) -> Snapshot:
     return replace(snapshot, manifest=manifest)
 
 
-def bytes_by_bucket(snapshot: Snapshot, span: Range) -> dict[int, int]:
-    """Say how many bytes of files are read of each bucket that has any for a range of times."""
+def files_read(snapshot: Snapshot, span: Range) -> Iterator[FileRef]:
+    """Give the files that are read for a range of times; one that has a state and changes twice."""
     folded = {file.bucket: file.last for file in snapshot.files if file.kind == "base"}
-    found: dict[int, int] = {}
     for file in snapshot.files:
-        count = 0
+        is_base = file.kind == "base"
         if span.state is not None:
             low, high = sorted((span.state, folded.get(file.bucket, 0)))
-            count += file.kind == "base" or (file.last > low and file.first <= high)
-        if span.has_changes and file.kind == "run":
-            count += file.last >= span.first and file.first <= span.last
-        if count:
-            found[file.bucket] = found.get(file.bucket, 0) + count * file.byte_count
+            if is_base or (file.last > low and file.first <= high):
+                yield file
+        if span.has_changes and not is_base and file.last >= span.first and file.first <= span.last:
+            yield file
+
+
+def bytes_by_bucket(snapshot: Snapshot, span: Range) -> dict[int, int]:
+    """Say how many bytes of files are read of each bucket that has any for a range of times."""
+    found: dict[int, int] = {}
+    for file in files_read(snapshot, span):
+        found[file.bucket] = found.get(file.bucket, 0) + file.byte_count
     return found
 
 

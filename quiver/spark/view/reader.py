@@ -62,6 +62,7 @@ class ViewReader(DataSourceReader):
         events.tell()
         if snapshot is None:
             return []
+        self._recipe.check_errors(Share(snapshot, tuple(kept), self._range))
         return [
             InputPartition(Share(only_buckets(snapshot, buckets), buckets, self._range))
             for buckets in shares

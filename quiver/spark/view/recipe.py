@@ -22,6 +22,7 @@ from quiver.ship.objects import Bucket
 from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark_all
 from quiver.spark.view.columns import Columns
+from quiver.spark.view.plan import files_read
 from quiver.spark.view.shares import Share
 from quiver.upsert.persist import changes, rows_as_of
 from quiver.upsert.rows import DIFF, ERROR, KEY, TIME
@@ -65,31 +66,55 @@ class ViewRecipe:
     def _rows(self, share: Share) -> Iterator[pa.RecordBatch]:
         is_ready = same_schema_as(self.stored)
         for bucket in share.buckets:
-            try:
-                for batch in self._wanted(self._of_bucket(share, bucket)):
-                    rows = self.columns.rows(batch, self.stored)
-                    yield rows if is_ready(rows.schema) else conform(rows, self.stored)
-            except MissingError as error:
-                raise MissingError(
-                    f"the snapshot has expired: {error.message}",
-                    path=error.path,
-                    hint="load the DataFrame again; files are kept for a grace after they were "
-                    "replaced, which is an option of who tends the collection",
-                ) from error
+            for batch in self._wanted(self._of_bucket(share, bucket)):
+                rows = self.columns.rows(batch, self.stored)
+                yield rows if is_ready(rows.schema) else conform(rows, self.stored)
 
     def _of_bucket(self, share: Share, bucket: int) -> Iterator[pa.RecordBatch]:
         """Give what is asked of one bucket as differences, error rows among them."""
         span, snapshot = share.range, share.snapshot
-        if span.state is not None:
-            for batch in rows_as_of(self.store, snapshot, bucket, epoch=span.state):
-                yield from map(_Appear(span.state), split(batch))
-        if span.has_changes:
-            found = changes(self.store, snapshot, bucket, after=span.first - 1, through=span.last)
-            for batch in found:
-                yield from split(batch)
+        try:
+            if span.state is not None:
+                for batch in rows_as_of(self.store, snapshot, bucket, epoch=span.state):
+                    yield from map(_Appear(span.state), split(batch))
+            if span.has_changes:
+                found = changes(
+                    self.store, snapshot, bucket, after=span.first - 1, through=span.last
+                )
+                for batch in found:
+                    yield from split(batch)
+        except MissingError as error:
+            raise MissingError(
+                f"the snapshot has expired: {error.message}",
+                path=error.path,
+                hint="load the DataFrame again; files are kept for a grace after they were "
+                "replaced, which is an option of who tends the collection",
+            ) from error
+
+    def check_errors(self, share: Share) -> None:
+        """Raise InputError if a share has error rows, unless these are left out or asked for.
+
+        What files say of their errors spares the reading of most; what an error that is gone by
+        then leaves in them is read for nothing.
+        """
+        if self.columns.errors != "fail":
+            return
+        files = files_read(share.snapshot, share.range)
+        suspects = {file.bucket for file in files if file.errors}
+        count, example = 0, ""
+        for bucket in share.buckets:
+            if bucket not in suspects:
+                continue
+            for batch in self._of_bucket(share, bucket):
+                found = len(batch) - batch.column(ERROR).null_count
+                example = example or (_example(batch) if found else "")
+                count += found
+        if count:
+            rows = "one error row" if count == 1 else f"{count:,} error rows, such as"
+            raise self._refusal(f"{rows} {example}")
 
     def _wanted(self, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Leave out error rows, or all others; or raise InputError if there is any."""
+        """Leave out error rows, or all others."""
         wants = self.columns.errors
         for batch in found:
             errors: Any = batch.column(ERROR)
@@ -101,19 +126,14 @@ class ViewRecipe:
                 yield batch
             elif wants == "skip":
                 yield batch.filter(errors.is_null())
-            else:
-                raise self._refused(batch, found)
+            else:  # They were looked for when the share was made, and would pass for rows of nulls.
+                raise self._refusal(f"an error row, {_example(batch)}")
 
-    def _refused(self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> InputError:
-        """Say how many error rows there are in what is read of a bucket, and one of them."""
-        example: Any = first.filter(first.column(ERROR).is_valid()).slice(0, 1).to_pylist()[0]
-        count = sum(len(batch) - batch.column(ERROR).null_count for batch in (first, *rest))
-        return InputError(
-            f"{self.place} has error rows, {count:,} in one bucket; such as "
-            f"{_shown(example[KEY])}: {example[ERROR]!r:.200}",
-            hint="a good value for such a key takes its error away; errors=only shows them, "
-            "errors=skip reads the others",
-        )
+    def _refusal(self, what: str) -> InputError:
+        hint = "errors=only shows them, errors=skip reads the others"
+        if not self.columns.with_changes:
+            hint = f"a good value for such a key takes its error away; {hint}"
+        return InputError(f"{self.place} has {what}", hint=hint)
 
     def _passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.where is None:
@@ -141,5 +161,9 @@ class _Appear:
         return pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
 
 
-def _shown(key: dict[str, Any]) -> str:
-    return f"{json.dumps(key, default=str):.{_SHOWN}}"
+def _example(batch: pa.RecordBatch) -> str:
+    """Tell the first error row of a batch that has one."""
+    rows: Any = batch.filter(batch.column(ERROR).is_valid())
+    row: Any = rows.slice(0, 1).to_pylist()[0]
+    key = json.dumps(row[KEY], default=str)
+    return f"{key:.{_SHOWN}}: {row[ERROR]!r:.{_SHOWN}}"

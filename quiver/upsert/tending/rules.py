@@ -25,14 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import pairwise
 from typing import Final, Literal
 
-from quiver.upsert.persist import FileRef, Snapshot
+from quiver.upsert.persist.format import FileRef
+from quiver.upsert.persist.snapshot import Snapshot
 
-__all__ = ["Act", "Limits", "due", "forgotten", "since_for"]
+__all__ = ["Act", "Limits", "chosen", "due", "forgotten", "is_forgetting_due", "since_for"]
 
 _DOUBLE: Final = 2
+_EIGHTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Limits:
     """When something is due. The defaults suit collections of any size."""
 
     history: int = 100
-    """So many epochs, counted from the newest, can be read."""
+    """So many epochs, counted from the newest, can be read; for a while an eighth more."""
     live_runs_max: int = 8
     past_runs_max: int = 32
     fold_rows_min: int = 16_384
@@ -93,15 +95,32 @@ def due(snapshot: Snapshot, limits: Limits) -> list[Act]:
             folds.append((urgency, Act("fold", number, files, newest)))
         elif runs := _tail(bucket.live, limits.live_runs_max):
             merges.append(Act("merge", number, runs, newest))
-        for runs in _pairs(bucket.past, limits.past_runs_max):
-            merges.append(Act("merge", number, runs, newest))
+        pairs = _pairs(bucket.past, limits.past_runs_max)
+        merges += [Act("merge", number, runs, newest) for runs in pairs]
     folds.sort(key=lambda each: -each[0])
     return [*(act for _, act in folds), *merges]
+
+
+def chosen(acts: Sequence[Act], limits: Limits) -> list[Act]:
+    """Choose the acts that are done now: the first one, and more as far as rows allow."""
+    found: list[Act] = []
+    rows = 0
+    for act in acts:
+        if not found or rows + act.rows <= limits.rows_max:
+            found.append(act)
+            rows += act.rows
+    return found
 
 
 def since_for(snapshot: Snapshot, limits: Limits) -> int:
     """Say which epoch is to be the first one that can be read."""
     return max(snapshot.since, snapshot.upper - max(limits.history, 1))
+
+
+def is_forgetting_due(snapshot: Snapshot, limits: Limits) -> bool:
+    """Whether so many epochs are to be forgotten that it is worth a change of the manifest."""
+    gone = since_for(snapshot, limits) - snapshot.since
+    return gone > max(limits.history, 1) // _EIGHTH
 
 
 def forgotten(files: Iterable[FileRef], since: int) -> list[FileRef]:
@@ -146,9 +165,9 @@ def _tail(live: Sequence[FileRef], most: int) -> tuple[FileRef, ...]:
 
 def _pairs(past: Sequence[FileRef], most: int) -> list[tuple[FileRef, ...]]:
     """Choose neighbours that are to be one, so that no more than ``most`` are left."""
-    groups = [((run,), run.rows) for run in past]
+    groups: list[tuple[tuple[FileRef, ...], int]] = [((run,), run.rows) for run in past]
     while len(groups) > most:
-        sums = [here[1] + there[1] for here, there in zip(groups, groups[1:], strict=False)]
+        sums = [here[1] + there[1] for here, there in pairwise(groups)]
         at = sums.index(min(sums))
         (left, _), (right, _) = groups[at : at + 2]
         groups[at : at + 2] = [((*left, *right), sums[at])]

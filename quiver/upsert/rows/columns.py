@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from quiver.casts.nested import decode
+from quiver.casts.nulls import nulls
 from quiver.errors import InputError
 
 __all__ = ["Array", "Mask", "Places", "concat", "is_true", "numbers", "taken", "valid", "whole"]
@@ -26,7 +28,10 @@ def whole(table: pa.Table | pa.RecordBatch, name: str) -> Array:
     column: Any = table.column(name)
     if not isinstance(column, pa.ChunkedArray):
         return column
-    return concat(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if not column.num_chunks:
+        return nulls(0, column.type)
+    coded = isinstance(column.type, pa.DictionaryType | pa.RunEndEncodedType)
+    return concat([decode(chunk) for chunk in column.chunks] if coded else column.chunks)
 
 
 def concat(arrays: Sequence[Array]) -> Array:

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from quiver.casts import conform
+from quiver.casts.nested import decode
 from quiver.casts.nulls import nulls
 from quiver.errors import InputError
-from quiver.promote import common_type, union_schema
+from quiver.promote import common_type, is_void, union_schema
 from quiver.schemas import same_type
 from quiver.upsert.rows.columns import Array, Mask, valid
 from quiver.upsert.rows.commands import Commands
@@ -69,7 +70,8 @@ def fit(
         return list(arrays)
     if not arrays:
         return [nulls(rows, field.type) for field in schema]
-    return list(conform(pa.RecordBatch.from_arrays(arrays, schema=have), schema).columns)
+    plain = [decode(a) if is_void(a.type) else a for a in arrays]
+    return list(conform(pa.RecordBatch.from_arrays(plain, names=have.names), schema).columns)
 
 
 def fit_rows(
@@ -88,9 +90,9 @@ def fit_rows(
             bad, why = valid(array), f"column {name!r} is not in the collection"
         else:
             bad, why = _misfits(array, schema.field(index))
-            fitting[name] = _without(array, bad) if bad.any() else array
-            if bad.all():
-                fitting.pop(name)
+            kept = _without(array, bad) if bad.any() else array
+            if _fits(kept, schema.field(index)):
+                fitting[name] = kept
         told = pc.if_else(pc.and_(pa.array(bad), told.is_null()), why, told)
     return fit(list(fitting.values()), list(fitting), schema, rows=rows), told
 

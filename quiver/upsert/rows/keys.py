@@ -18,7 +18,7 @@ from pyarrow import types as kinds
 
 from quiver.casts.nested import decode
 from quiver.errors import InputError
-from quiver.upsert.rows.columns import Array, Mask, is_true, numbers, valid
+from quiver.upsert.rows.columns import Array, Mask, is_true, valid
 
 __all__ = ["exact_bytes", "key_bytes"]
 
@@ -92,9 +92,6 @@ def _add(array: Array, parts: _Parts) -> None:
     """Add the pieces of one column: whether it is there, then what it is."""
     array = decode(array)
     kind = array.type
-    if kinds.is_union(kind):
-        _add_union(array, parts)
-        return
     there = valid(array)
     parts.fixed.append(there.view(np.uint8)[:, None])
     if kinds.is_null(kind):
@@ -105,7 +102,7 @@ def _add(array: Array, parts: _Parts) -> None:
         return
     add = next((add for belongs, add in _KINDS if belongs(kind)), None)
     if add is None:
-        raise InputError(f"a key cannot hold {kind}")
+        raise InputError(f"rows of {kind} cannot be compared")
     add(array, there, parts)
 
 
@@ -172,28 +169,6 @@ def _add_map(array: Array, there: Mask, parts: _Parts) -> None:
     mask = array.is_null() if array.null_count else None
     starts = pc.subtract(offsets, offsets[0])
     _add_list(pa.ListArray.from_arrays(starts, entries, mask=mask), there, parts)
-
-
-def _add_union(array: Array, parts: _Parts) -> None:
-    """Add which member a value is, and that member's bytes."""
-    codes = numbers(array, np.int8)
-    places = np.arange(len(array), dtype=np.int64)
-    if array.type.mode == "dense":  # Not ``offsets``, which takes no note of a slice.
-        raw = array.buffers()[2]
-        places = np.frombuffer(raw, np.int32, len(array), array.offset * 4).astype(np.int64)
-    members = []
-    base = 0
-    chosen = np.zeros(len(array), np.int64)
-    for index, code in enumerate(array.type.type_codes):
-        member = array.field(index)
-        inner = parts.inner(len(member))
-        _add(member, inner)
-        members.append(inner.join())
-        chosen = np.where(codes == code, places + base, chosen)
-        base += len(member)
-    parts.fixed.append(codes.astype(np.uint8)[:, None])
-    joined: Array = pa.concat_arrays(members) if members else pa.array([], pa.large_binary())
-    _add_varying(joined.take(pa.array(chosen)), parts)
 
 
 def _inside(array: Array) -> tuple[npt.NDArray[np.int64], pa.Buffer]:

@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from quiver.casts.nested import repeated_child
 from quiver.errors import InputError
+from quiver.ipc import child_types
 from quiver.schemas import change_children
 from quiver.upsert.rows.definition import Definition
 
@@ -72,8 +74,26 @@ def define(schema: pa.Schema, plan: Plan, buckets: int) -> Definition:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Give the types under which rows are kept: no dictionaries, runs or views; all may be null."""
+    """Give the types under which rows are kept: no dictionaries, runs or views; all may be null.
+
+    Raises InputError for types of which there can be no rows here: unions, structs that name a
+    child twice.
+    """
+    for field in schema:
+        _refuse(field)
     return pa.schema([_plain(field).with_nullable(True) for field in schema])
+
+
+def _refuse(field: Any) -> None:  # noqa: ANN401
+    """Raise InputError for types that Arrow itself cannot take rows of, or name a child of."""
+    todo = [field.type]
+    while todo:
+        kind = todo.pop()
+        if kinds.is_union(kind):
+            raise InputError(f"column {field.name!r} holds a union, which no collection does")
+        todo += child_types(kind)
+    if (name := repeated_child(field.type)) is not None:
+        raise InputError(f"column {field.name!r} has {name!r} twice in one struct")
 
 
 def _plain(field: Any) -> Any:  # noqa: ANN401
@@ -82,7 +102,8 @@ def _plain(field: Any) -> Any:  # noqa: ANN401
 
 def _plain_type(kind: Any) -> Any:  # noqa: ANN401
     if isinstance(kind, pa.DictionaryType | pa.RunEndEncodedType):
-        return _plain_type(kind.value_type)
+        value = kind.value_type  # Arrow loses the names of extension types inside of these.
+        return _plain_type(getattr(value, "storage_type", value))
     if isinstance(kind, pa.BaseExtensionType):
         storage = _plain_type(kind.storage_type)
         return kind if storage == kind.storage_type else storage

@@ -12,7 +12,7 @@ from pyarrow import types as kinds
 
 from quiver.casts.nested import decode
 from quiver.errors import InputError
-from quiver.upsert.rows.columns import Places, numbers, taken
+from quiver.upsert.rows.columns import Places, numbers, taken, valid
 from quiver.upsert.rows.commands import Commands
 from quiver.upsert.rows.grouping import Groups, group
 
@@ -68,9 +68,7 @@ def _ranks(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401
         sign = "u" if kinds.is_unsigned_integer(kind) else "i"
         return numbers(plain, f"<{sign}{width}")
     try:
-        ranked: Any = pc.rank(
-            plain, sort_keys="ascending", null_placement="at_start", tiebreaker="dense"
-        )
+        ranked: Any = pc.rank(plain, sort_keys="ascending", tiebreaker="dense")
     except pa.ArrowNotImplementedError as error:
         raise InputError(f"commands cannot be ordered by {kind}") from error
-    return np.asarray(ranked.to_numpy(), np.uint64)
+    return np.where(valid(plain), ranked.to_numpy(), np.uint64(0))  # From 1 on; null is least.

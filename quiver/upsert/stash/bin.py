@@ -19,8 +19,8 @@ __all__ = ["BYTES_MOST", "Bin"]
 BYTES_MOST: Final = 256 << 20
 """Beyond that a shelf is parted."""
 _HASH_BITS: Final = 64
-_SPLITS_MOST: Final = 16
-"""Then there are 65,536 shelves; one that is too large even so holds one key, or is made to."""
+_SPLITS_MOST: Final = 10
+"""Then there are 1,024 shelves; who needs more of them has no memory for what is on them."""
 
 
 class Bin:

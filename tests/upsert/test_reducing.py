@@ -1,0 +1,146 @@
+"""One command for each key, against a dictionary: any order columns, hot keys, repeats or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quiver.errors import InputError
+from quiver.upsert.rows import Commands, Plan, prepare, reduce
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.sampled_from(["x", "y", None]),
+        st.one_of(st.none(), st.integers(-2, 2)),
+        st.one_of(st.none(), st.sampled_from(["", "a", "b"])),
+    ),
+    max_size=25,
+)
+PLAN = Plan(key=["a", "b"], value=["n"], order_by=["one", "two"])
+
+
+def written(rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    kinds = {"a": pa.int64(), "b": pa.string(), "one": pa.int32(), "two": pa.string()}
+    table = {
+        name: pa.array(list(column), kind)
+        for (name, kind), column in zip(kinds.items(), columns, strict=True)
+    }
+    return pa.table(table | {"n": pa.array(range(len(rows)), pa.int64())})
+
+
+def least(value: Any) -> tuple[bool, Any]:
+    """Order null before all else."""
+    return value is not None, value
+
+
+def told(found: Commands) -> dict[tuple[Any, ...], int]:
+    assert len({tuple(key.values()) for key in found.keys.to_pylist()}) == len(found)
+    text = found.keys.to_pylist()
+    numbers = found.to_table()["value"].to_pylist()
+    return {
+        tuple(key.values()): value and value["n"] for key, value in zip(text, numbers, strict=True)
+    }
+
+
+@settings(max_examples=150)
+@given(rows=ROWS)
+def test_the_greatest_order_wins_column_by_column_and_then_the_first(
+    rows: list[tuple[Any, ...]],
+) -> None:
+    won: dict[tuple[Any, ...], int] = {}
+    for number, row in enumerate(rows):
+        best = won.get(row[:2])
+        if best is None or [*map(least, row[2:])] > [*map(least, rows[best][2:])]:
+            won[row[:2]] = number
+    expected = {key: None if None in key else number for key, number in won.items()}
+    assert told(reduce(prepare(written(rows), PLAN))) == expected
+
+
+@settings(max_examples=60)
+@given(rows=ROWS)
+def test_without_an_order_the_last_wins(rows: list[tuple[Any, ...]]) -> None:
+    last = {row[:2]: None if None in row[:2] else number for number, row in enumerate(rows)}
+    plan = Plan(key=["a", "b"], value=["n"])
+    assert told(reduce(prepare(written(rows), plan))) == last
+
+
+@settings(max_examples=60)
+@given(rows=ROWS, cut=st.integers(0, 25), ordered=st.booleans())
+def test_reducing_parts_first_changes_nothing(
+    rows: list[tuple[Any, ...]], cut: int, *, ordered: bool
+) -> None:
+    plan = PLAN if ordered else Plan(key=["a", "b"], value=["n"])
+    table = written(rows)
+    parts = [prepare(part, plan) for part in (table.slice(0, cut), table.slice(cut))]
+    both = reduce(Commands.concat([reduce(part) for part in parts]))
+    assert told(both) == told(reduce(prepare(table, plan)))
+
+
+ORDERS = [
+    pa.array([3, None, 250, 4], pa.uint8()),
+    pa.array([3, -250, 250, 4], pa.int16()),
+    pa.array([0.5, float("-inf"), 1e300, -0.0]),
+    pa.array([False, None, True, False]),
+    pa.array(["b", "", "ba", None]),
+    pa.array([b"b", b"", b"ba", None], pa.large_binary()),
+    pa.array(["b", "a", "c", "a"]).dictionary_encode(),
+    pa.array([5, 1, 1 << 62, 5], pa.timestamp("ns", "UTC")),
+    pa.array([5, 1, 1 << 30, 5], pa.date32()),
+    pa.array([5, 1, 1 << 62, 5], pa.duration("us")),
+    pa.array(["1.50", "-2.00", "7.25", None]).cast(pa.decimal128(9, 2)),
+    pa.array([1, 2, (1 << 64) - 1, 1 << 63], pa.uint64()),
+]
+
+
+@pytest.mark.parametrize("column", ORDERS)
+def test_anything_that_has_an_order_can_be_one(column: Any) -> None:
+    """Row 2 is the greatest of each."""
+    table = pa.table({"k": [1] * 4, "v": ["0", "1", "2", "3"], "o": column})
+    found = reduce(prepare(table, Plan(key=["k"], value=["v"], order_by=["o"])))
+    assert found.values.to_pylist() == [{"v": "2"}]
+    turned = reduce(prepare(table.take([2, 1, 0, 3]), Plan(key=["k"], order_by=["o"])))
+    assert turned.values.to_pylist() == [{"v": "2"}]
+
+
+@pytest.mark.parametrize("column", [[{"x": 1}] * 2, [[1], [2]]])
+def test_what_has_no_order_is_refused(column: list[Any]) -> None:
+    table = pa.table({"k": [1, 1], "v": [1, 2], "o": column})
+    with pytest.raises(InputError, match="commands cannot be ordered by"):
+        reduce(prepare(table, Plan(key=["k"], order_by=["o"])))
+
+
+def test_nan_is_greater_than_any_number() -> None:
+    table = pa.table({"k": [1, 1, 1], "v": ["a", "b", "c"], "o": [float("nan"), 1.0, 2.0]})
+    plan = Plan(key=["k"], order_by=["o"])
+    for rows in ([0, 1, 2], [2, 1, 0]):
+        assert reduce(prepare(table.take(rows), plan)).values.to_pylist() == [{"v": "a"}]
+
+
+@pytest.mark.parametrize("rows_of_a_key", [1, 10, 50_000])
+def test_hot_keys_repeats_of_ten_to_one_and_keys_that_never_repeat(rows_of_a_key: int) -> None:
+    count = 50_000
+    keys = np.random.default_rng(1).permutation(count) // rows_of_a_key
+    table = pa.table({"k": keys, "v": np.arange(count), "o": np.arange(count)[::-1].copy()})
+    found = reduce(prepare(table, Plan(key=["k"], order_by=["o"])))
+    first: dict[int, int] = {}
+    for place, key in enumerate(keys.tolist()):
+        first.setdefault(key, place)
+    keys_found = [row["k"] for row in found.keys.to_pylist()]
+    values = [row["v"] for row in found.values.to_pylist()]
+    assert dict(zip(keys_found, values, strict=True)) == first
+    assert len(found) == -(-count // rows_of_a_key)
+    assert (found.hashes[1:] >= found.hashes[:-1]).all()
+
+
+def test_commands_with_and_without_an_order_do_not_mix() -> None:
+    table = written([(1, "x", 1, "a")])
+    one, other = prepare(table, PLAN), prepare(table, Plan(key=["a", "b"], value=["n"]))
+    with pytest.raises(InputError, match="some commands have an order"):
+        Commands.concat([one, other])

@@ -7,9 +7,9 @@ import zlib
 from pathlib import Path
 
 import fuzz_acks
-import fuzz_collection
 import fuzz_ipc
 import fuzz_ledger
+import fuzz_persist
 import fuzz_progress
 import fuzz_queue
 import fuzz_retention
@@ -241,10 +241,10 @@ def queue_seeds() -> dict[str, bytes]:
     return found
 
 
-def collection_seeds() -> dict[str, bytes]:
-    golden = (GOLDEN / "collection" / "manifest").read_bytes()
+def persist_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "persist" / "manifest").read_bytes()
     line = golden.partition(b"\n")[0] + b"\n"
-    repair = bytes([fuzz_collection.REPAIR])
+    repair = bytes([fuzz_persist.REPAIR])
     return {
         "golden": b"\0" + golden,
         "golden-repaired": repair + golden,
@@ -259,9 +259,9 @@ SEEDS = {
     "wal": wal_seeds,
     "acks": acks_seeds,
     "batch": batch_seeds,
-    "collection": collection_seeds,
     "ipc": ipc_seeds,
     "ledger": ledger_seeds,
+    "persist": persist_seeds,
     "progress": progress_seeds,
     "queue": queue_seeds,
     "retention": retention_seeds,

@@ -28,7 +28,7 @@ from quiver.upsert.persist import (
 from quiver.upsert.persist import format as manifest_format
 from quiver.upsert.persist.format import decode_manifest, encode_manifest
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "v1" / "collection"
+GOLDEN = Path(__file__).parents[2] / "golden" / "v1" / "persist"
 ID = "00112233445566778899aabbccddeeff"
 U64 = (1 << 64) - 1
 

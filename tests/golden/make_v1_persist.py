@@ -22,7 +22,7 @@ from quiver.ship.objects import FolderBucket  # noqa: E402
 from quiver.upsert.persist import Dropped, Source  # noqa: E402
 from quiver.upsert.rows import Definition  # noqa: E402
 
-PATH = Path(__file__).parent / "v1" / "collection"
+PATH = Path(__file__).parent / "v1" / "persist"
 
 DEFINITION = Definition(
     pa.schema(

@@ -65,7 +65,9 @@ class _Heedless:
 def test_a_store_is_tried_unless_that_is_not_wanted(probed, monkeypatch) -> None:
     monkeypatch.setattr("quiver.ship.opening.open_bucket", lambda _, **__: _Heedless())
     if probed:
-        with pytest.raises(RemoteError, match="heedless is no store for a queue: it puts over"):
+        with pytest.raises(
+            RemoteError, match="heedless is no store for queues and collections: it puts over"
+        ):
             ship.open_queue("s3://bucket/queue")
     else:
         ship.open_queue("s3://bucket/queue", probed=False)

@@ -17,11 +17,11 @@ __all__ = ["PROBES", "probe"]
 PROBES: Final = "probe/"
 """How keys of probes begin: what is left of one that was killed may be deleted."""
 
-_HINT: Final = "a queue in it would lose data; use a store that keeps conditional puts"
+_HINT: Final = "what many change there would be lost; use a store that keeps conditional puts"
 
 
 def probe(bucket: Bucket, *, name: Callable[[], str] = fresh_name, known: bool = True) -> None:
-    """Try what the queue relies on; raises RemoteError with the fault of a store that fails.
+    """Try what queues and collections rely on; raises RemoteError with the fault of a store that fails.
 
     Buckets in memory and in a folder are not tried unless ``known`` is False. It takes about ten
     requests, to keys that nobody else has, and deletes what it put.
@@ -72,5 +72,7 @@ def _was_put(bucket: Bucket, key: str, tag: Tag | None) -> bool:
 
 def _unfit(bucket: Bucket, fault: str) -> RemoteError:
     return RemoteError(
-        f"{bucket.place} is no store for a queue: {fault}", path=bucket.place, hint=_HINT
+        f"{bucket.place} is no store for queues and collections: {fault}",
+        path=bucket.place,
+        hint=_HINT,
     )

@@ -8,7 +8,7 @@ from typing import Final, Self
 from quiver.clock import Clock, SystemClock
 from quiver.errors import ConfigError
 from quiver.schemas import same_schema
-from quiver.ship.objects import Bucket
+from quiver.ship.objects import Bucket, probe
 from quiver.units import MILLISECOND
 from quiver.upsert.persist.changing import Changer
 from quiver.upsert.persist.definitions import check_definition, encode_schema, widen
@@ -68,7 +68,12 @@ class Collection:
         return self._changer.read()
 
     def writer(self) -> Writer:
-        """Open it for writing; who had done so before is fenced from now on."""
+        """Open it for writing; who had done so before is fenced from now on.
+
+        Raises RemoteError for a store that does not keep conditional puts, by the name of its
+        fault.
+        """
+        probe(self.store)
         return Writer.open(self.store, self._changer.again())
 
 

@@ -54,7 +54,10 @@ def damaged(rig: Rig, ref: FileRef, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", ["base", "run"])
-def test_each_byte_of_a_file_counts(rig, kind) -> None:
+def test_each_byte_of_a_file_counts(kind) -> None:
+    rig = Rig(MemoryBucket(), ONE)
+    rig.apply({n: value(n) for n in range(6)})
+    rig.fold(0)
     ref = next(ref for ref in rig.snapshot.files if ref.kind == kind)
     data = bytes(rig.store.get(ref.name).data)
     for place in range(0, len(data), 7):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,7 +12,14 @@ import pytest
 from faulty_bucket import FaultyBucket
 from persist_kit import DEFINITION, Rig
 
-from quiver.errors import ConfigError, DamageError, FencedError, InputError, MissingError
+from quiver.errors import (
+    ConfigError,
+    DamageError,
+    FencedError,
+    InputError,
+    MissingError,
+    RemoteError,
+)
 from quiver.ship.objects import FolderBucket, MemoryBucket, UnclearError
 from quiver.testing import ManualClock
 from quiver.upsert.persist import MANIFEST_KEY, Collection, Source
@@ -260,6 +268,23 @@ def test_a_damaged_manifest_is_told_with_its_place(rig) -> None:
             act()
     with pytest.raises(DamageError):
         Collection.open(rig.store, DEFINITION, create=True)
+
+
+class Heedless(MemoryBucket):
+    """A store that does not look at conditions."""
+
+    def put_if(self, key, data, tag):
+        return self.put(key, data)
+
+
+def test_a_store_without_conditional_puts_is_no_place_to_write(monkeypatch) -> None:
+    store = Heedless()
+    collection = Collection.open(store, DEFINITION, create=True)
+    module = sys.modules["quiver.ship.objects.probe"]
+    monkeypatch.setattr(module, "MemoryBucket", FaultyBucket)  # Which it is not.
+    with pytest.raises(RemoteError, match="no store for queues and collections: it puts over"):
+        collection.writer()
+    assert [seen.key for seen in store.list("")] == [MANIFEST_KEY]
 
 
 def test_times_find_epochs() -> None:

@@ -21,7 +21,7 @@ _HINT: Final = "what many change there would be lost; use a store that keeps con
 
 
 def probe(bucket: Bucket, *, name: Callable[[], str] = fresh_name, known: bool = True) -> None:
-    """Try what queues and collections rely on; raises RemoteError with the fault of a store that fails.
+    """Try what queues and collections rely on; raises RemoteError with the fault of a store.
 
     Buckets in memory and in a folder are not tried unless ``known`` is False. It takes about ten
     requests, to keys that nobody else has, and deletes what it put.

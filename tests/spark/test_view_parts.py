@@ -204,3 +204,12 @@ def test_secrets_are_in_no_text() -> None:
         assert "s3://bucket/path" in text
         assert SECRET not in text
     assert SECRET not in repr(vars(made)["_given"]) + repr(vars(made)["_found"])
+
+
+def test_buckets_that_never_had_an_error_are_not_read_for_errors(tmp_path: Path) -> None:
+    board = Board(FolderBucket(str(tmp_path)), buckets=16)
+    board.put({**{key: ("x", key) for key in range(64)}, 77: "wrong"})
+    made = source(str(tmp_path), errors="only")
+    (part,) = made.reader(made.schema()).partitions()
+    assert len(part.value.buckets) == 1
+    assert batch(str(tmp_path), errors="only") == [(77, "wrong")]

@@ -91,7 +91,7 @@ class ViewDriver:
         self._check_columns(snapshot)
         self._given = self._given or stop
         span = self._range(begin, stop.epoch, snapshot)
-        sizes = bytes_by_bucket(snapshot, span)
+        sizes = query.recipe.sizes(snapshot, span)
         query.recipe.check_errors(Share(snapshot, tuple(sizes), span))
         shares = share_out(sizes, bytes_max=query.bytes_max, count_min=query.count_min)
         return [Share(only_buckets(snapshot, buckets), buckets, span) for buckets in shares]

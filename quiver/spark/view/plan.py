@@ -118,11 +118,19 @@ def files_read(snapshot: Snapshot, span: Range) -> Iterator[FileRef]:
             yield file
 
 
-def bytes_by_bucket(snapshot: Snapshot, span: Range) -> dict[int, int]:
-    """Say how many bytes of files are read of each bucket that has any for a range of times."""
+def bytes_by_bucket(
+    snapshot: Snapshot, span: Range, *, only_errors: bool = False
+) -> dict[int, int]:
+    """Say how many bytes of files are read of each bucket that has any for a range of times.
+
+    With ``only_errors`` buckets are left out that had none.
+    """
+    files = list(files_read(snapshot, span))
+    suspects = {file.bucket for file in files if file.errors}
     found: dict[int, int] = {}
-    for file in files_read(snapshot, span):
-        found[file.bucket] = found.get(file.bucket, 0) + file.byte_count
+    for file in files:
+        if not only_errors or file.bucket in suspects:
+            found[file.bucket] = found.get(file.bucket, 0) + file.byte_count
     return found
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from quiver.events import Events
 from quiver.spark.filters import expression
-from quiver.spark.view.plan import bytes_by_bucket, only_buckets
+from quiver.spark.view.plan import only_buckets
 from quiver.spark.view.pruning import buckets_of
 from quiver.spark.view.recipe import ViewRecipe
 from quiver.spark.view.shares import Range, Share, share_out
@@ -48,7 +48,7 @@ class ViewReader(DataSourceReader):
         settle()
         snapshot, sizes = self._snapshot, dict[int, int]()
         if snapshot is not None:
-            sizes = bytes_by_bucket(snapshot, self._range)
+            sizes = self._recipe.sizes(snapshot, self._range)
         kept = {b: n for b, n in sizes.items() if self._buckets is None or b in self._buckets}
         shares = share_out(kept, bytes_max=self._bytes_max, count_min=self._count_min)
         events = Events(store=self._recipe.place)

@@ -22,9 +22,9 @@ from quiver.ship.objects import Bucket
 from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark_all
 from quiver.spark.view.columns import Columns
-from quiver.spark.view.plan import files_read
-from quiver.spark.view.shares import Share
-from quiver.upsert.persist import changes, rows_as_of
+from quiver.spark.view.plan import bytes_by_bucket, files_read
+from quiver.spark.view.shares import Range, Share
+from quiver.upsert.persist import Snapshot, changes, rows_as_of
 from quiver.upsert.rows import DIFF, ERROR, KEY, TIME
 
 __all__ = ["ViewRecipe"]
@@ -53,6 +53,10 @@ class ViewRecipe:
     def leaving_out(self, where: Any) -> ViewRecipe:  # noqa: ANN401
         """Give one that leaves out rows which do not pass, though perhaps not all of them."""
         return replace(self, where=where)
+
+    def sizes(self, snapshot: Snapshot, span: Range) -> dict[int, int]:
+        """Say about how many bytes are read of each bucket that can have rows."""
+        return bytes_by_bucket(snapshot, span, only_errors=self.columns.errors == "only")
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         """Read one share in batches of at most 64 k rows.

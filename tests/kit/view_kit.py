@@ -41,7 +41,7 @@ class Board:
         self.store, self.clock = store, ManualClock(wall_ns=0)
         self._definition = Definition(key, value, buckets)
         self.collection = Collection.open(store, self._definition, create=True, clock=self.clock)
-        self._writer = self.collection.writer()
+        self.writer = self.collection.writer()
         self.states: list[State] = [{}]
 
     @property
@@ -68,7 +68,7 @@ class Board:
         of = np.array(_hashes(table), np.uint64) % np.uint64(known.buckets)
         shares = [(bucket, table.filter(pa.array(of == bucket))) for bucket in range(known.buckets)]
         refs = [write_run(self.store, known, rows, bucket=bucket) for bucket, rows in shares]
-        self._writer.append(refs, epoch, value=value)
+        self.writer.append(refs, epoch, value=value)
         after = {**before, **changes}
         self.states.append({key: new for key, new in after.items() if new is not None})
         return epoch
@@ -89,7 +89,7 @@ class Board:
         ]
         runs = [ref for ref in at.files if ref.kind == "run"]
         files = sorted([*bases, *runs], key=lambda ref: (ref.bucket, ref.kind == "run", ref.first))
-        self._writer.change(lambda found: replace(found.manifest, files=tuple(files)))
+        self.writer.change(lambda found: replace(found.manifest, files=tuple(files)))
 
     def forget(self, since: int) -> None:
         """Fold all, raise ``since``, and delete the runs that nobody needs."""
@@ -98,7 +98,7 @@ class Board:
         gone = [ref for ref in found.files if ref.kind == "run" and ref.last <= since]
         files = tuple(ref for ref in found.files if ref not in gone)
         times = found.manifest.times[since - found.since :]
-        self._writer.change(lambda at: replace(at.manifest, files=files, since=since, times=times))
+        self.writer.change(lambda at: replace(at.manifest, files=files, since=since, times=times))
         assert not self.store.delete([ref.name for ref in gone])
         close_all()  # Of this process; tasks are others.
 

@@ -14,10 +14,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from quiver.casts import conform
 from quiver.errors import InputError, MissingError
 from quiver.scan.rows import mask_of
-from quiver.schemas import same_schema_as
 from quiver.ship.objects import Bucket
 from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark_all
@@ -68,11 +66,9 @@ class ViewRecipe:
         return gather(self._rows(share), self.stored, lambda rows: finish(self._passing(rows)))
 
     def _rows(self, share: Share) -> Iterator[pa.RecordBatch]:
-        is_ready = same_schema_as(self.stored)
         for bucket in share.buckets:
             for batch in self._wanted(self._of_bucket(share, bucket)):
-                rows = self.columns.rows(batch, self.stored)
-                yield rows if is_ready(rows.schema) else conform(rows, self.stored)
+                yield self.columns.rows(batch, self.stored)
 
     def _of_bucket(self, share: Share, bucket: int) -> Iterator[pa.RecordBatch]:
         """Give what is asked of one bucket as differences, error rows among them."""
@@ -91,8 +87,8 @@ class ViewRecipe:
             raise MissingError(
                 f"the snapshot has expired: {error.message}",
                 path=error.path,
-                hint="load the DataFrame again; files are kept for a grace after they were "
-                "replaced, which is an option of who tends the collection",
+                hint="load the DataFrame again, or start the query again; files are kept for a "
+                "grace after they were replaced, which is an option of who tends the collection",
             ) from error
 
     def check_errors(self, share: Share) -> None:

@@ -165,6 +165,15 @@ def test_a_load_sees_one_epoch_however_often_it_is_read(storied: Board, place: s
     assert batch(place) == of(storied.states[5])
 
 
+def test_a_task_is_told_only_what_it_reads(kept: Board) -> None:
+    made = source(kept.store.place)
+    reader = made.reader(made.schema())
+    names = [ref.name.encode() for ref in kept.snapshot.files]
+    assert not [name for name in names if name in pickle.dumps(reader)]
+    (part,) = reader.partitions()
+    assert all(name in pickle.dumps(part) for name in names)
+
+
 def test_a_snapshot_whose_files_are_gone_has_expired(storied: Board, place: str) -> None:
     made = source(place, changes="true")
     storied.forget(4)

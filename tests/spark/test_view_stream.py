@@ -161,6 +161,16 @@ def test_available_now_ends_with_what_was_there(board: Board, place: str) -> Non
     assert [end["epoch"] for _, end in steps(reader, start, ReadMaxFiles(1))] == [3]
 
 
+def test_the_manifest_is_looked_at_only_so_often(board: Board, place: str) -> None:
+    reader = stream(place, pollInterval="1h")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    board.put({7: A})
+    assert reader.latestOffset(end, ALL) == end
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset(end, ALL)["epoch"] == 4
+
+
 def test_how_far_behind_a_query_is(board: Board, place: str) -> None:
     reader = stream(place)
     reader.latestOffset(reader.initialOffset(), ALL)

@@ -40,6 +40,8 @@ VERBS: Final[dict[str, str]] = {
     "export": "Write bundles to files as a subscriber, each once.",
     "ship": "Put finished segments into a queue in object storage, each once.",
     "restore": "Make segments of a store again of what was shipped to a queue.",
+    "upsert": "Make a collection of keyed commands in a slot, each row once.",
+    "view": "Write what a collection holds, or what changed in it, to stdout.",
     "subscriber": "Look after the subscribers of a store.",
     "spark-ack": "Ack what a streaming query of Spark has committed.",
     "gc": "Adopt cores that nobody writes, and delete what all have.",

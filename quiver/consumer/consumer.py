@@ -24,7 +24,7 @@ from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Position, Start, parse_start
 from quiver.engine.subscription import Subscription, check_limit
 from quiver.engine.wanted import wanted_of
-from quiver.errors import ClosedError, InputError, SubscriberError
+from quiver.errors import ClosedError, DamageError, InputError, SubscriberError
 from quiver.manifest import StoreManifest
 from quiver.subscriber import BundleHandle, BundleRun, check_name
 from quiver.units import SECOND, parse_duration
@@ -295,6 +295,24 @@ class Consumer:
         self.check_usable()
         with self._lock:
             return {n: first_open(f, self.name) for n, f in sorted(self._followers.items())}
+
+    def waiting_between(self, core: int, first: Position, stop: Position) -> Position | None:
+        """Find the first bundle of a core from ``first`` up to ``stop`` that has no outcome yet."""
+        with self._lock:
+            found = self._subscriptions.get(core)
+            return None if found is None else found.waiting_between(core, first, stop)
+
+    def unreadable_between(self, core: int, first: int, stop: int) -> DamageError | None:
+        """Say why a segment of a core from ``first`` up to ``stop`` cannot be opened, if so."""
+        with self._lock:
+            found = self._subscriptions.get(core)
+        return None if found is None else found.unreadable_between(core, first, stop)
+
+    def next_segment(self, core: int) -> int | None:
+        """Say which number the next segment of a core has at least; None if that is not known."""
+        with self._lock:
+            found = self._subscriptions.get(core)
+        return None if found is None else found.next_segment(core)
 
     def ack_before(self, positions: Mapping[int, Position]) -> int:
         """Ack everything before these positions, by core, whoever holds it; gives how much was new.

@@ -12,6 +12,8 @@ from quiver.engine.delivery import Found
 from quiver.engine.desk import Desk
 from quiver.engine.given import Given
 from quiver.engine.listeners import Listener
+from quiver.engine.passing import next_segment, unreadable_between, waiting_between
+from quiver.engine.start import Position
 from quiver.engine.wanted import Wanted, skipped_runs
 from quiver.errors import ClosedError, DamageError, InputError, StorageError, SubscriberError
 from quiver.subscriber import BundleHandle, BundleRun, Claim
@@ -262,6 +264,26 @@ class Subscription:
         self._store.check_state()
         self._core.check_open()
         self.check_lease()
+
+    @property
+    def store_id(self) -> str:
+        """The id of the store, 32 hexadecimal digits."""
+        return self._core.manifest.store_id
+
+    def waiting_between(self, core: int, first: Position, stop: Position) -> Position | None:
+        """Find the first bundle of a core from ``first`` up to ``stop`` that has no outcome yet."""
+        with self._core.lock:
+            if core != self._core.number:
+                return None
+            return waiting_between(self._core, self.name, first, stop=stop)
+
+    def unreadable_between(self, core: int, first: int, stop: int) -> DamageError | None:
+        """Say why a segment of a core from ``first`` up to ``stop`` cannot be opened, if so."""
+        return unreadable_between(self._core, first, stop) if core == self._core.number else None
+
+    def next_segment(self, core: int) -> int | None:
+        """Say which number the next segment of a core has at least; None if that is not known."""
+        return next_segment(self._core) if core == self._core.number else None
 
     def give_back_if_any(self, found: Found | None) -> None:
         """Offer a bundle again that was claimed and not handed out."""

@@ -15,11 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 import quiver.cli.restore
-import quiver.cli.ship  # noqa: F401 Loaded before there is a fork.
+import quiver.cli.ship
+import quiver.cli.upsert  # noqa: F401 Loaded before there is a fork.
 from quiver.cli.program import program
-from quiver.consumer import SegmentConsumer
+from quiver.consumer import Consumer, SegmentConsumer
 from quiver.ship.objects import FolderBucket
 from quiver.ship.shipper import restore
+from quiver.subscriber import BundleRun
+from quiver.upsert import feeding, tending  # noqa: F401
 
 STEPS: dict[str, list[tuple[Any, str]]] = {
     "ship": [
@@ -29,6 +32,11 @@ STEPS: dict[str, list[tuple[Any, str]]] = {
     "restore": [
         *((FolderBucket, name) for name in ("get", "get_if_changed", "read", "put_if")),
         *((restore, name) for name in ("write_new", "commit")),
+    ],
+    "upsert": [
+        *((FolderBucket, name) for name in ("read", "write", "put", "put_if", "delete")),
+        (BundleRun, "ack"),
+        (Consumer, "_commit"),
     ],
 }
 """What counts as a step of each verb."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from quiver.ship.objects import Bucket
     from quiver.ship.queue import Queue
 
-__all__ = ["open_queue", "store_options"]
+__all__ = ["open_place", "open_queue", "store_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -31,6 +32,21 @@ def store_options(function: Function) -> Function:
 def open_queue(url: str, options: Sequence[str], *, probed: bool = False) -> Queue:
     """Open a queue; nothing is asked of the store unless it is ``probed``: where it is changed."""
     from quiver import ship
+
+    return ship.open_queue(url, store=_told(options), environ=os.environ, probed=probed)
+
+
+def open_place(url: str, options: Sequence[str], *, probed: bool = False) -> Bucket:
+    """Open a folder of a store for whatever is kept there; the same holds."""
+    from quiver.ship import objects
+
+    bucket = objects.open_bucket(url, options=_told(options), environ=os.environ)
+    if probed:
+        objects.probe(bucket)
+    return bucket
+
+
+def _told(options: Sequence[str]) -> dict[str, str]:
     from quiver.errors import InputError
 
     told: dict[str, str] = {}
@@ -39,4 +55,4 @@ def open_queue(url: str, options: Sequence[str], *, probed: bool = False) -> Que
         if not separator or not key:  # Not shown: it may be a key of another kind.
             raise InputError("--option is KEY=VALUE", hint="as --option region=eu-central-1")
         told[key] = value
-    return ship.open_queue(url, store=told, environ=os.environ, probed=probed)
+    return told

@@ -4,7 +4,6 @@
 ``datasource``  what Spark asks first
 ``options``     the table of its options
 ``source``      one snapshot of a collection: its schema, its readers
-``columns``     which columns a view has, of rows as files hold them
 ``plan``        which times are read, and how much that is
 ``shares``      what each task reads
 ``recipe``      how it reads that

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from quiver.errors import ConfigError
 from quiver.spark import options as o
 from quiver.spark.options import Option, Table, Use
-from quiver.spark.view.columns import Errors, Layout
+from quiver.upsert.viewing.columns import Errors, Layout
 
 __all__ = [
     "AS_OF",

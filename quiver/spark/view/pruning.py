@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyspark.sql import datasource as s
 
 from quiver.spark.filters import exact_value
-from quiver.spark.view.columns import Layout
 from quiver.upsert.rows import KEY, Definition
 from quiver.upsert.rows.hashing import buckets_of as buckets_of_hashes
 from quiver.upsert.rows.hashing import key_hashes
 from quiver.upsert.rows.keys import key_bytes
+from quiver.upsert.viewing.columns import Layout
 
 __all__ = ["buckets_of"]
 

@@ -19,11 +19,11 @@ from quiver.scan.rows import mask_of
 from quiver.ship.objects import Bucket
 from quiver.spark.batch import gather, split
 from quiver.spark.schema import to_spark_all
-from quiver.spark.view.columns import Columns
 from quiver.spark.view.plan import bytes_by_bucket, files_read
 from quiver.spark.view.shares import Range, Share
 from quiver.upsert.persist import Snapshot, changes, rows_as_of
 from quiver.upsert.rows import DIFF, ERROR, KEY, TIME
+from quiver.upsert.viewing.columns import Columns
 
 __all__ = ["ViewRecipe"]
 

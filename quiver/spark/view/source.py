@@ -16,7 +16,6 @@ from quiver.spark.reader import choose
 from quiver.spark.schema import arrow_schema
 from quiver.spark.stream import QuiverStreamReader
 from quiver.spark.view import options as v
-from quiver.spark.view.columns import Columns
 from quiver.spark.view.driver import ViewDriver
 from quiver.spark.view.plan import batch_range
 from quiver.spark.view.query import ViewQuery, read_share
@@ -24,6 +23,7 @@ from quiver.spark.view.reader import FilteringViewReader, ViewReader
 from quiver.spark.view.recipe import ViewRecipe
 from quiver.units import MILLISECOND
 from quiver.upsert.persist import Collection
+from quiver.upsert.viewing.columns import Columns
 
 __all__ = ["View"]
 

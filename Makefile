@@ -94,7 +94,7 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_CAMPAIGN=all \
 		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper \
-		tests/scan/test_open_log_races.py --timeout 3600
+		tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
 	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \

@@ -1,7 +1,7 @@
 """``check`` and ``repair`` over every kind of damage: one finds what the other mends, and no more.
 
 What a rehearsal says is lost is what the repair then loses, and what no subscriber gets any more.
-Plain runs try the edges of each region and some places between; ``QUIVER_DAMAGE=all`` every
+Plain runs try edges of regions and some places between; ``QUIVER_DAMAGE=all`` every
 eleventh byte, and ``every`` each of them, for half an hour.
 """
 

@@ -192,8 +192,8 @@ class Yard:
         if damage.kind == "active log" and damage.is_cut:
             # Entries that are cut off take their numbers with them.
             least -= sum(region.name == "entry" for region in self.at_stake(damage)[0])
-        if outcome.next_wal_seq < least:
-            raise Loss(f"{damage}: wal_seq {outcome.next_wal_seq} would be used twice")
+        if not least <= outcome.next_wal_seq < NUMBERS_MAX:
+            raise Loss(f"{damage}: wal_seq {outcome.next_wal_seq} is used twice, or nobody's next")
         if outcome.next_segment_seq < self.sound.next_segment_seq:
             raise Loss(f"{damage}: segment_seq {outcome.next_segment_seq} would be used twice")
 
@@ -360,7 +360,7 @@ def _read_out(damage: Damage, disk: MemoryDisk, store: Store) -> _Outcome:
     delivered = tuple((reader, tuple(_deliver(store, reader))) for reader in READERS)
     info = store.info()
     told = bool(store.recovery.damage)
-    number = store.append(bundle_of(info.next_wal_seq))
+    number = store.append(bundle_of(min(info.next_wal_seq, NUMBERS_MAX)))
     store.maintain()
     if told and damage.kind.endswith("segment"):
         _check_preserved(damage, disk, None)

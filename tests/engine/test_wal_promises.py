@@ -1,7 +1,11 @@
-"""What the log promises as a whole: each mode at each stop, and no sidecar that costs a bundle."""
+"""What the log promises as a whole: each mode at each stop, and no sidecar that costs a bundle.
+
+Plain runs meet each moment with a third of the sidecars; ``QUIVER_DAMAGE=all`` with all of them.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import struct
 import subprocess
@@ -23,6 +27,7 @@ from quiver.wal.format import HEAD, HEADER_BYTES, LENGTH
 
 LOG = "core_0/wal/quiver.wal"
 SIDECAR = "core_0/wal/truncate.offset"
+STEP = 1 if os.environ.get("QUIVER_DAMAGE") == "all" else 3
 WAITING = {"target_size": "1GiB", "max_open_duration": "1h"}
 
 
@@ -224,10 +229,10 @@ def test_no_sidecar_of_another_moment_costs_or_doubles_a_bundle(
         "segment": WAITING,
     }
     life = snapshots(punch=punch, **config["wal"])
-    sidecars = {sidecar for _, _, sidecar in life}
+    sidecars = list(dict.fromkeys(sidecar for _, _, sidecar in life))
     assert len(sidecars) > 4
-    for disk, sent, _ in life:
-        for sidecar in sidecars | {b"", b"\xff" * 32}:
+    for moment, (disk, sent, _) in enumerate(life):
+        for sidecar in [*sidecars, b"", b"\xff" * 32][moment % STEP :: STEP]:
             image = copy_of(disk, punch=punch)
             put(image, SIDECAR, sidecar)
             store = on_memory(image, **config)

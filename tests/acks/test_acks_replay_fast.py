@@ -129,7 +129,7 @@ def told(error):
     return type(error), error.message, error.offset, error.expected, error.found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(RECORDS, DAMAGE, st.integers(0, 45), st.integers(1, 7))
 def test_what_is_found_is_what_the_exact_reader_finds(records, damage, covered, piece):
     data = log_of(records)

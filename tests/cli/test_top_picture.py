@@ -40,7 +40,7 @@ def check(svg: str) -> None:
 
 def test_a_picture_of_a_store_at_work_is_drawn(tmp_path) -> None:
     path = tmp_path / "top.svg"
-    command = [sys.executable, "-m", "bench.top", "--seconds", "4", "--out", str(path)]
+    command = [sys.executable, "-m", "bench.top", "--seconds", "3", "--out", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"wrote {path}\n"

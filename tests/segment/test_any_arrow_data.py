@@ -21,7 +21,7 @@ from tests.kit.every_type import TYPES, Colour, column, known
 from tests.kit.store_kit import abandon
 
 FEW = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -75,7 +75,7 @@ def written(
             return bytes(disk.map(info.path)), found
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     drawn=bundle_lists(),
     cuts=st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=4),
@@ -105,7 +105,7 @@ def check_that_it_does_not_show(drawn, cuts, cardinality, compression):
         assert written(bundles, config, builder)[0] == whole
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     batches=schemas().flatmap(lambda s: st.lists(any_batches(s), min_size=1, max_size=4)),
     cut=st.integers(0, 4),

@@ -96,7 +96,7 @@ def test_300_bundles_with_dictionaries_of_their_own_are_read(shelf) -> None:
 
 
 @given(st.lists(bundles(["a", "b"]), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_reader_of_version_1_reads_any_bundles(drawn) -> None:
     slots = SlotTable.of(["a", "b"])
     written = [

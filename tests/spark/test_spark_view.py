@@ -39,22 +39,21 @@ def test_all_that_comes_of_a_load_sees_one_epoch(spark: SparkSession, tmp_path: 
     board.put({1: None, 3: C})
     spark.sql(f"CREATE TEMPORARY VIEW pinned USING `quiver-view` OPTIONS (path '{place}')")
     try:
-        joined = "SELECT a.* FROM pinned a JOIN pinned b ON a.id = b.id"
-        assert state_of(spark.sql(joined)) == board.states[2]
+        twice = "SELECT * FROM pinned WHERE id < 99 UNION ALL SELECT * FROM pinned"
+        before = [(key, *value) for key, value in board.states[2].items()]
+        assert sorted(map(tuple, spark.sql(twice).collect())) == sorted(before * 2)
         board.put({2: None, 4: ("d", (1 << 32) - 1)})
         board.fold()
-        assert state_of(spark.sql(joined)) == board.states[2]
+        assert sorted(map(tuple, spark.sql(twice).collect())) == sorted(before * 2)
     finally:
         spark.catalog.dropTempView("pinned")
-    frame = spark.read.format("quiver-view").option("asOf", 3).load(place)
-    assert state_of(frame) == board.states[3]
     one = spark.read.format("quiver-view").option("pushdown", "once").load(place)
     assert one.where("id = 4").collect() == [(4, "d", (1 << 32) - 1)]
     board.put({4: "no number"})
     with pytest.raises(PySparkException, match="has one error row"):
         spark.read.format("quiver-view").load(place).collect()
     with pytest.raises(PySparkException, match="a view is only read"):
-        frame.write.format("quiver-view").mode("append").save(place)
+        one.write.format("quiver-view").mode("append").save(place)
 
 
 def test_a_stream_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,15 +13,14 @@ from pyarrow import types as kinds
 from quiver.casts.nested import repeated_child
 from quiver.errors import InputError
 from quiver.ipc import child_types
+from quiver.upsert.persist import widen
 from quiver.upsert.rows import (
     Commands,
     Plan,
-    conform_commands,
     define,
     exact_bytes,
     prepare,
     reduce,
-    widened,
     wire_schema,
 )
 
@@ -186,19 +185,17 @@ def test_a_wider_value_is_refused_until_the_definition_is_wider() -> None:
         prepare(wide, PLAN, KNOWN)
     with pytest.raises(InputError, match="'v' is int64, which int32 does not hold"):
         prepare(wide.drop(["new"]), PLAN, KNOWN)
-    wider = widened(KNOWN, wide.schema, PLAN)
+    wider = widen(KNOWN, wide.select(["v", "new"]).schema)
     assert prepare(wide, PLAN, wider).values.to_pylist() == [{"v": 1 << 40, "new": "x"}]
     assert wider.key == KNOWN.key
-    assert widened(wider, NUMBERS.schema, PLAN) is wider
-    old = conform_commands(prepare(NUMBERS, PLAN, KNOWN), wider)
+    old = prepare(NUMBERS, PLAN, KNOWN).conform(wider)
     assert old.values.to_pylist() == [{"v": 10, "new": None}, {"v": 20, "new": None}]
 
 
-def test_no_definition_is_wide_enough_for_text_and_numbers_or_for_another_key() -> None:
-    with pytest.raises(InputError, match="column 'v'"):
-        widened(KNOWN, pa.schema([("k", pa.int64()), ("v", pa.string())]), PLAN)
-    with pytest.raises(InputError, match="column 'k'"):
-        widened(KNOWN, pa.schema([("k", pa.string()), ("v", pa.int32())]), PLAN)
+def test_a_key_of_another_type_is_refused_also_where_values_may_be_errors() -> None:
+    other = pa.table({"k": ["x"], "v": pa.array([1], pa.int32())})
+    with pytest.raises(InputError, match="column 'k' is string, which int64 does not hold"):
+        prepare(other, PLAN, KNOWN, misfit="error")
 
 
 def test_values_that_do_not_fit_become_errors_where_that_is_wanted() -> None:

@@ -144,3 +144,22 @@ def test_commands_with_and_without_an_order_do_not_mix() -> None:
     one, other = prepare(table, PLAN), prepare(table, Plan(key=["a", "b"], value=["n"]))
     with pytest.raises(InputError, match="some commands have an order"):
         Commands.concat([one, other])
+
+
+def test_orders_of_several_types_meet_in_one_that_holds_them() -> None:
+    plan = Plan(key=["k"], order_by=["o"])
+    narrow = pa.table({"k": [1], "v": ["a"], "o": pa.array([5], pa.int8())})
+    wide = pa.table({"k": [1], "v": ["b"], "o": pa.array([1 << 40])})
+    for parts, won in (((narrow, wide), "b"), ((wide, narrow), "b")):
+        both = Commands.concat([prepare(part, plan) for part in parts])
+        assert reduce(both).values.to_pylist() == [{"v": won}]
+    other = pa.table({"k": [1], "v": ["b"], "o": ["x"]})
+    with pytest.raises(InputError, match="column 'o'"):
+        Commands.concat([prepare(narrow, plan), prepare(other, plan)])
+
+
+def test_values_of_several_types_are_put_together_by_nobody() -> None:
+    plan = Plan(key=["k"])
+    one, other = (prepare(pa.table({"k": [1], "v": [v]}), plan) for v in ("a", 2))
+    with pytest.raises(InputError, match="values of several types"):
+        Commands.concat([one, other])

@@ -13,7 +13,8 @@ from upsert_model import PLAN, Command, Memory, definition, table
 
 from quiver.errors import InputError
 from quiver.upsert.operator import Upsert
-from quiver.upsert.rows import Commands, Plan, define, prepare, widened
+from quiver.upsert.persist import widen
+from quiver.upsert.rows import Commands, Plan, define, prepare
 from quiver.upsert.stash import Stash
 from quiver.upsert.stash.shelf import ROWS_LOOSE
 
@@ -129,7 +130,7 @@ def test_what_waits_is_cast_when_values_become_wider() -> None:
     operator = Upsert(kind, 0)
     operator.push(prepare(narrow, plan, kind), 0)
     wide = pa.table({"k": [2, 3], "v": [1 << 40, 7], "w": ["a", "b"]})
-    wider = widened(kind, wide.schema, plan)
+    wider = widen(kind, wide.select(["v", "w"]).schema)
     operator.widen(wider)
     operator.push(prepare(wide, plan, wider), 0)
     collection = Memory(wider)

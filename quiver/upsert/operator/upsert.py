@@ -18,7 +18,7 @@ import pyarrow as pa
 from quiver.errors import ClosedError, InputError
 from quiver.schemas import same_type
 from quiver.upsert.operator.step import Step
-from quiver.upsert.rows import DIFF, Commands, Definition, Persisted, conform_commands, differences
+from quiver.upsert.rows import DIFF, Commands, Definition, Persisted, differences
 from quiver.upsert.stash import Stash
 
 __all__ = ["WINDOW_KEYS", "Upsert"]
@@ -97,7 +97,7 @@ class Upsert:
         for kind, other in zip(self._definition.key.types, definition.key.types, strict=True):
             if not same_type(kind, other):
                 raise InputError(f"a key cannot change from {kind} to {other}")
-        self._stash = self._stash.changed(lambda part: conform_commands(part, definition))
+        self._stash = self._stash.changed(lambda part: part.conform(definition))
         self._definition = definition
 
     def step(self, input_upper: int | None, persisted: Persisted, emit: Emit | None = None) -> Step:

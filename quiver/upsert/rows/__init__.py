@@ -29,7 +29,6 @@ from quiver.upsert.rows.definition import (
     Definition,
 )
 from quiver.upsert.rows.diffs import differences
-from quiver.upsert.rows.fitting import conform_commands, widened
 from quiver.upsert.rows.grouping import Groups, group
 from quiver.upsert.rows.hashing import buckets_of, key_hashes
 from quiver.upsert.rows.keys import exact_bytes, key_bytes
@@ -56,7 +55,6 @@ __all__ = [
     "Persisted",
     "Plan",
     "buckets_of",
-    "conform_commands",
     "define",
     "differences",
     "exact_bytes",
@@ -68,6 +66,5 @@ __all__ = [
     "reduce",
     "same_keys",
     "same_values",
-    "widened",
     "wire_schema",
 ]

@@ -11,8 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quiver.errors import InputError
+from quiver.promote import union_schema
+from quiver.schemas import same_type
 from quiver.upsert.rows.columns import concat, taken, whole
 from quiver.upsert.rows.definition import ERROR, HASH, KEY, VALUE, Definition
+from quiver.upsert.rows.fitting import fit, struct_of
 
 __all__ = ["ORDER", "Commands", "wire_schema"]
 
@@ -73,16 +76,22 @@ class Commands:
         """Put commands one behind the other; all must have the same types."""
         if len(parts) == 1:
             return parts[0]
-        ordered = [part.order for part in parts if part.order is not None]
-        if ordered and len(ordered) < len(parts):
-            raise InputError("some commands have an order and others have none")
+        if len({str(part.values.type) for part in parts}) > 1:
+            raise InputError("commands have values of several types", hint="conform them first")
         return Commands(
             np.concatenate([part.hashes for part in parts]),
             concat([part.keys for part in parts]),
             concat([part.values for part in parts]),
             concat([part.errors for part in parts]),
-            concat(ordered) if ordered else None,
+            _orders([part.order for part in parts]),
         )
+
+    def conform(self, definition: Definition) -> Commands:
+        """Give the same commands with values of a definition that holds them."""
+        count, kind = len(self), definition.value
+        columns = fit(self.values.flatten(), _names(self.values), kind, rows=count)
+        values = struct_of(columns, kind, count, mask=self.values.is_null())
+        return Commands(self.hashes, self.keys, values, self.errors, self.order)
 
     def to_table(self) -> pa.Table:
         """Give the form in which commands travel: the hash as int64 of the same bits, for Spark."""
@@ -104,6 +113,28 @@ class Commands:
         order = named.get(ORDER)
         parts = named[KEY], named[VALUE], named[ERROR]
         return Commands(hashes.view(np.uint64), *parts, order)
+
+
+def _orders(orders: Sequence[pa.StructArray | None]) -> pa.StructArray | None:
+    """Put orders one behind the other, under types that hold them all."""
+    found = [order for order in orders if order is not None]
+    if not found:
+        return None
+    if len(found) < len(orders):
+        raise InputError("some commands have an order and others have none")
+    if all(same_type(order.type, found[0].type) for order in found):
+        joined: pa.StructArray = concat(found)
+        return joined
+    wider = union_schema(pa.schema(list(order.type)) for order in found)
+    wide = []
+    for order in found:
+        columns = fit(order.flatten(), _names(order), wider, rows=len(order))
+        wide.append(struct_of(columns, wider, len(order)))
+    return _orders(wide)
+
+
+def _names(rows: pa.StructArray) -> list[str]:
+    return [field.name for field in rows.type]
 
 
 def wire_schema(definition: Definition, order: pa.Schema | None = None) -> pa.Schema:

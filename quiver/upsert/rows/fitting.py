@@ -14,44 +14,14 @@ from quiver.casts import conform
 from quiver.casts.nested import decode
 from quiver.casts.nulls import nulls
 from quiver.errors import InputError
-from quiver.promote import common_type, is_void, union_schema
+from quiver.promote import common_type, is_void
 from quiver.schemas import same_type
 from quiver.upsert.rows.columns import Array, Mask, valid
-from quiver.upsert.rows.commands import Commands
-from quiver.upsert.rows.definition import Definition
-from quiver.upsert.rows.plan import Plan, plain_schema
 
-__all__ = ["conform_commands", "fit", "fit_rows", "struct_of", "widened"]
+__all__ = ["fit", "fit_rows", "struct_of"]
 
 
 _EXACT_IN_FLOAT: Final = 1 << 53
-
-
-def widened(definition: Definition, schema: pa.Schema, plan: Plan) -> Definition:
-    """Give the narrowest definition that takes values of the collection and of tables of a schema.
-
-    It is the same object if nothing has to be wider. Raises InputError that names the column if
-    no type holds both, or if a key would have to change.
-    """
-    plan.check(schema)
-    fit([nulls(0, schema.field(name).type) for name in plan.key], plan.key, definition.key)
-    value = plain_schema(pa.schema([schema.field(name) for name in plan.values(schema)]))
-    wider = plain_schema(union_schema([definition.value, value]))
-    if wider.names == definition.value.names and all(
-        map(same_type, wider.types, definition.value.types)
-    ):
-        return definition
-    return Definition(definition.key, wider, definition.buckets)
-
-
-def conform_commands(commands: Commands, definition: Definition) -> Commands:
-    """Give commands under the wider values of a definition."""
-    kind = commands.values.type
-    names = [field.name for field in kind]
-    arrays = fit(commands.values.flatten(), names, definition.value, rows=len(commands))
-    there = commands.values.is_null()
-    values = struct_of(arrays, definition.value, len(commands), mask=there)
-    return Commands(commands.hashes, commands.keys, values, commands.errors, commands.order)
 
 
 def fit(

@@ -33,7 +33,7 @@ def prepare(
 
     Without a definition the types are the table's own. A key of which a column is null becomes an
     error, or with no value the end of that error. A value that the definition does not hold raises
-    InputError, or with ``misfit`` "error" becomes an error too; ``widened`` gives a definition that
+    InputError, or with ``misfit`` "error" becomes an error too; ``persist.widen`` gives one that
     holds it. Raises InputError if a column is not there, or a key has another type.
     """
     plan.check(table.schema)

@@ -197,8 +197,19 @@ def test_m10_an_operator_that_begins_anew_retracts_what_an_earlier_one_left() ->
     run(second, collection, 2)
     assert collection.diffs(1) == Counter({(1, "old"): -1, (1, "new"): 1})
     assert collection.state() == {1: "new", 2: "kept"}
-    behind = Upsert(definition(), 5)
-    assert not behind.step(0, collection).hydrated
+
+
+def test_m10_nothing_is_appended_before_the_collection_is_where_it_was_to_be_resumed() -> None:
+    collection = Memory()
+    operator = Upsert(definition(), 2)
+    operator.push(commands((1, "ignored", 1)), 1)
+    operator.push(commands((1, "ours", 1)), 2)
+    for time in range(2):  # By others: what is read is behind what was appended.
+        step = operator.step(4, collection)
+        assert (step.time, step.hydrated, step.sealed, step.held) == (None, False, False, 2)
+        collection.append(time, [])
+    step = operator.step(4, collection)
+    assert (step.time, step.hydrated, step.counts["eligible"]) == (2, True, 1)
 
 
 def test_m11_an_epoch_waits_until_the_one_before_it_came_back() -> None:

@@ -109,8 +109,17 @@ def test_anything_that_has_an_order_can_be_one(column: Any) -> None:
     assert turned.values.to_pylist() == [{"v": "2"}]
 
 
-@pytest.mark.parametrize("column", [[{"x": 1}] * 2, [[1], [2]]])
-def test_what_has_no_order_is_refused(column: list[Any]) -> None:
+def test_a_column_of_nulls_alone_orders_nothing() -> None:
+    table = pa.table({"k": [1, 1], "v": ["a", "b"], "o": pa.nulls(2)})
+    found = reduce(prepare(table, Plan(key=["k"], order_by=["o"])))
+    assert found.values.to_pylist() == [{"v": "a"}]
+
+
+INTERVALS = pa.array([pa.MonthDayNano([1, 2, 3])] * 2)
+
+
+@pytest.mark.parametrize("column", [[{"x": 1}] * 2, [[1], [2]], INTERVALS])
+def test_what_has_no_order_is_refused(column: Any) -> None:
     table = pa.table({"k": [1, 1], "v": [1, 2], "o": column})
     with pytest.raises(InputError, match="commands cannot be ordered by"):
         reduce(prepare(table, Plan(key=["k"], order_by=["o"])))

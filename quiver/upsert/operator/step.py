@@ -14,8 +14,9 @@ class Step:
     """What a step gave out, and how far it is.
 
     ``time`` is the epoch to be appended now, with ``diffs`` or with nothing; None while the input
-    may still bring commands for it, and once a step has given it. ``frontier`` says that no
-    difference for an earlier epoch will come; None that none will come at all.
+    may still bring commands for it, before the operator is ``hydrated``, and once a step has given
+    it. ``frontier`` says that no difference for an earlier epoch will come; None that none will
+    come at all.
     """
 
     time: int | None

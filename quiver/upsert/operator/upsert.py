@@ -109,7 +109,9 @@ class Upsert:
         """
         self._advance(input_upper, persisted.upper)
         now = persisted.upper
-        closed = now >= self._next and (input_upper is None or now < input_upper)
+        hydrated = now >= self._resume
+        closed = input_upper is None or now < input_upper
+        closed = closed and hydrated and now >= self._next
         counts = dict.fromkeys(
             ("eligible", "ineligible", "persisted", "added", "removed", "windows"), 0
         )
@@ -129,7 +131,7 @@ class Upsert:
             held=held,
             frontier=held if held is not None else input_upper,
             sealed=sealed,
-            hydrated=now >= self._resume,
+            hydrated=hydrated,
             counts=counts,
         )
 

@@ -63,7 +63,10 @@ def _ranks(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401
     kind = plain.type
     if kinds.is_struct(kind):
         raise InputError(f"commands cannot be ordered by {kind}", hint="name its columns instead")
-    if (kinds.is_integer(kind) or kinds.is_temporal(kind)) and not plain.null_count:
+    if kinds.is_null(kind):
+        return np.zeros(len(plain), np.uint64)
+    is_number = kinds.is_integer(kind) or kinds.is_temporal(kind)
+    if is_number and not kinds.is_interval(kind) and not plain.null_count:
         width = kind.bit_width // 8
         sign = "u" if kinds.is_unsigned_integer(kind) else "i"
         return numbers(plain, f"<{sign}{width}")

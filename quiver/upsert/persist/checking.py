@@ -142,7 +142,9 @@ def _check_order(part: Part) -> None:
         later = np.zeros(len(at), np.bool_)
     else:
         before, behind = part.times[at], part.times[at + 1]
-        later = (behind > before) | ((behind == before) & (part.diffs[at + 1] > part.diffs[at]))
+        # In turn one goes and one comes; at one time it goes first.
+        later = (behind > before) | ((behind == before) & (part.diffs[at] < 0))
+        later &= part.diffs[at + 1] != part.diffs[at]
     if np.any(same & ~later):
         row = int(at[same & ~later][0])
         raise DamagedEntry("a key has two rows at once", found=f"rows {row:,} and {row + 1:,}")

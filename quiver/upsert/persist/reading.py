@@ -10,8 +10,9 @@ behind the base     its last up to the epoch: +1 is what the key has, -1 that it
 before the base     its first behind the epoch: -1 is what the key had, +1 that it had nothing
 ==================  ==========================================================================
 
-So folding does not depend on forgetting. In memory are hashes and places of what is read; values
-are taken from the files a batch at a time.
+So folding does not depend on forgetting. Rows of a key come and go in turn, and the base has those
+whose next row goes, or whose last one came; whatever contradicts that is damage. In memory are
+hashes and places of what is read; values are taken from the files a batch at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.casts import conform
-from quiver.errors import InputError
+from quiver.errors import DamagedEntry, InputError
 from quiver.ship.objects import Bucket
 from quiver.upsert.persist.checking import Part
 from quiver.upsert.persist.format import FileRef
@@ -34,10 +35,11 @@ from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows.definition import BASE_COLUMNS, KEY
 from quiver.upsert.rows.keys import key_bytes
 
-__all__ = ["READ_ROWS", "changes", "rows_as_of"]
+__all__ = ["READ_BYTES", "READ_ROWS", "changes", "rows_as_of"]
 
 READ_ROWS: Final = 1 << 16
-"""At most so many rows come in one batch."""
+READ_BYTES: Final = 64 << 20
+"""At most so many rows come in one batch, of about so many bytes."""
 
 
 def rows_as_of(
@@ -76,9 +78,10 @@ def _changes(
         whole = part.rows
         rows = _within(part, span)
         everything = len(rows) == whole.num_rows
-        for start in range(0, len(rows), READ_ROWS):
-            some = rows[start : start + READ_ROWS]
-            cut: Any = whole.slice(start, READ_ROWS) if everything else taken(whole, some)
+        step = _step([_Rows(part, rows)])
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            cut: Any = whole.slice(start, step) if everything else taken(whole, some)
             yield conform(cut, schema)
 
 
@@ -113,10 +116,26 @@ def _as_of(
     touched = _touched(parts, span)
     chosen = [_Rows(part, np.arange(part.rows.num_rows, dtype=np.int64)) for part in kept]
     if len(touched.rows):
-        deciding = _deciding(touched, forward=forward)
-        chosen = [_Rows(part, _untouched(part, touched)) for part in kept]
-        chosen += _by_part(parts, touched, deciding)
+        near = same_as_next(touched.hashes, np.arange(len(touched.rows)), touched.keys)
+        held = _held(touched, near, forward=forward)
+        met = [_met(part, touched) for part in kept]
+        if _contradicts(touched, near, (held, met)):
+            raise DamagedEntry(
+                "differences of a collection contradict each other or what they were made to",
+                path=f"{snapshot.place}/{_named(base, runs)}",
+                expected="of each key in turn a row that goes and one that comes",
+                hint="a file is missing in the manifest, or counted twice",
+            )
+        chosen = [
+            _Rows(part, np.delete(np.arange(part.rows.num_rows, dtype=np.int64), rows))
+            for part, (rows, _) in zip(kept, met, strict=True)
+        ]
+        chosen += _by_part(parts, touched, _deciding(touched, near, forward=forward))
     yield from _merged(chosen, snapshot.definition.state)
+
+
+def _named(base: FileRef | None, runs: Sequence[FileRef]) -> str:
+    return base.name if base is not None else runs[0].name
 
 
 class _Rows(NamedTuple):
@@ -161,28 +180,50 @@ def _of(values: Any, rows: Places) -> Any:  # noqa: ANN401
     return values[rows]
 
 
-def _deciding(touched: _Touched, *, forward: bool) -> Places:
-    """Choose the rows that say what their key has; keys that have nothing have no row."""
-    near = same_as_next(touched.hashes, np.arange(len(touched.rows)), touched.keys)
+def _edge(touched: _Touched, near: Bools, *, last: bool) -> Bools:
+    """Mark the last row of each key, or the first."""
     edge = np.ones(len(touched.rows), np.bool_)
-    if forward:
+    if last:
         edge[:-1] = ~near
     else:
         edge[1:] = ~near
+    return edge
+
+
+def _deciding(touched: _Touched, near: Bools, *, forward: bool) -> Places:
+    """Choose the rows that say what their key has; keys that have nothing have no row."""
+    edge = _edge(touched, near, last=forward)
     return np.flatnonzero(edge & (touched.diffs == (1 if forward else -1)))
 
 
-def _untouched(part: Part, touched: _Touched) -> Places:
-    """Give the rows of a base whose keys nobody touched."""
+def _held(touched: _Touched, near: Bools, *, forward: bool) -> Places:
+    """Choose for each key that the base must have a row that says so."""
+    edge = _edge(touched, near, last=not forward)
+    return np.flatnonzero(edge & (touched.diffs == (-1 if forward else 1)))
+
+
+def _met(part: Part, touched: _Touched) -> tuple[Places, Any]:
+    """Give the rows of a base whose keys were touched, and these keys."""
     distinct = np.unique(touched.hashes)
     starts = np.searchsorted(part.hashes, distinct, "left")
     ends = np.searchsorted(part.hashes, distinct, "right")
     rows = expand(starts, ends)
-    left: Bools = np.ones(part.rows.num_rows, np.bool_)
-    if len(rows):
-        keys: Any = key_bytes(taken(part.rows.column(KEY), rows))
-        left[rows] = ~pc.is_in(keys, touched.keys).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(left)
+    keys: Any = key_bytes(taken(part.rows.column(KEY), rows))
+    is_met: Any = pc.is_in(keys, touched.keys)
+    return rows[is_met.to_numpy(zero_copy_only=False)], keys.filter(is_met)
+
+
+def _contradicts(
+    touched: _Touched, near: Bools, bases: tuple[Places, Sequence[tuple[Places, Any]]]
+) -> bool:
+    """Whether a key comes twice without going, or the base has what it must not, or lacks it."""
+    if np.any(near & (touched.diffs[1:] == touched.diffs[:-1])):
+        return True
+    held, met = bases
+    if sum(len(rows) for rows, _ in met) != len(held):
+        return True
+    wanted = taken(touched.keys, held)
+    return not all(pc.all(pc.is_in(keys, wanted)).as_py() is not False for _, keys in met)
 
 
 def _by_part(parts: Sequence[Part], touched: _Touched, deciding: Places) -> list[_Rows]:
@@ -198,13 +239,14 @@ def _merged(chosen: Sequence[_Rows], schema: pa.Schema) -> Iterator[pa.RecordBat
         return
     if not chosen:
         return
+    step = _step(chosen)
     hashes = np.concatenate([each.part.hashes[each.rows] for each in chosen])
     owners = np.concatenate([np.full(len(e.rows), n, np.int32) for n, e in enumerate(chosen)])
     rows = np.concatenate([each.rows for each in chosen])
     order = np.argsort(hashes, kind="stable")
     columns = list(BASE_COLUMNS)
-    for start in range(0, len(order), READ_ROWS):
-        some = order[start : start + READ_ROWS]
+    for start in range(0, len(order), step):
+        some = order[start : start + step]
         pieces, places = [], []
         for owner in np.unique(owners[some]):
             at = np.flatnonzero(owners[some] == owner)
@@ -220,7 +262,14 @@ def _sliced(only: _Rows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Give rows of one batch, without a copy where all of them are wanted."""
     whole = only.part.rows.select(list(BASE_COLUMNS))
     everything = len(only.rows) == whole.num_rows
-    for start in range(0, len(only.rows), READ_ROWS):
-        some = only.rows[start : start + READ_ROWS]
-        cut = whole.slice(start, READ_ROWS) if everything else taken(whole, some)
+    step = _step([only])
+    for start in range(0, len(only.rows), step):
+        some = only.rows[start : start + step]
+        cut = whole.slice(start, step) if everything else taken(whole, some)
         yield conform(cut, schema)
+
+
+def _step(chosen: Sequence[_Rows]) -> int:
+    """Say how many rows make a batch that is not too large."""
+    size = max(each.part.rows.nbytes // each.part.rows.num_rows + 1 for each in chosen)
+    return max(min(READ_ROWS, READ_BYTES // size), 1)

@@ -6,7 +6,7 @@ garbage and do no harm.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from secrets import token_bytes
 from typing import Any, Final
 
@@ -44,9 +44,10 @@ def write_run(
 ) -> FileRef | None:
     """Write the differences of one bucket, in any order; None if there are none.
 
-    When this returns they are durable, and in the collection once an append names them. Raises
-    InputError for rows of another bucket, for two of one key, time and diff, and for values that
-    the definition of the snapshot does not hold.
+    When this returns they are durable, and in the collection once an append names them. At one time
+    the row that goes is what a key had, and the one that comes what it has from then on. Raises
+    InputError for rows of another bucket, for a key that comes or goes twice in turn, and for
+    values that the definition of the snapshot does not hold.
     """
     table = _conformed(diffs, snapshot.definition.diffs)
     if not table.num_rows:
@@ -117,7 +118,7 @@ def _in_order(
         return key_bytes(taken(keys, rows))
 
     order = row_order(hashes, keys=keys_at, times=times, diffs=diffs)
-    _refuse_repeats(order, hashes, keys_at, more=(times, diffs))
+    _refuse_repeats(order, hashes, keys_at, diffs=diffs)
     in_place = bool(np.all(order[1:] > order[:-1]))
     size = max(table.nbytes // max(table.num_rows, 1), 1)
     step = max(min(BATCH_ROWS, BATCH_BYTES // size), 1)
@@ -139,14 +140,13 @@ def _refuse_repeats(
     hashes: Any,  # noqa: ANN401
     keys_at: Any,  # noqa: ANN401
     *,
-    more: Sequence[Any],
+    diffs: Any,  # noqa: ANN401
 ) -> None:
-    """Refuse what no state can be told from: two rows of one key, or of one change of it."""
+    """Refuse what no state can be told from: a key with two rows, or that comes twice in turn."""
     ordered = hashes[order]
     near = ordered[1:] == ordered[:-1]
-    for values in more:
-        if values is not None:
-            near &= values[order[1:]] == values[order[:-1]]
+    if diffs is not None:
+        near &= diffs[order[1:]] == diffs[order[:-1]]
     pairs = np.flatnonzero(near)
     if not len(pairs):
         return
@@ -156,7 +156,7 @@ def _refuse_repeats(
         rows = sorted(int(row) for row in order[pairs[found] : pairs[found] + 2])
         raise InputError(
             f"rows {rows[0]:,} and {rows[1]:,} are of one key"
-            + (", time and diff" if more[0] is not None else "")
+            + ("" if diffs is None else ", and of one diff in turn")
         )
 
 

@@ -282,7 +282,7 @@ def test_rows_that_make_no_sense_are_not_written() -> None:
     own = int(table["hash"][0].as_py() % 4)
     cases = {
         "of bucket": (table, (own + 1) % 4),
-        "of one key, time and diff": (pa.concat_tables([table, table]), own),
+        "of one key, and of one diff": (pa.concat_tables([table, table]), own),
         "neither": (column(table, "diff", pa.array([0], pa.int64())), own),
         "epoch 0": (column(table, "time", pa.array([0], pa.uint64())), own),
         "lack": (table.drop_columns(["error"]), own),

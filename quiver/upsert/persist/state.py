@@ -14,14 +14,16 @@ import pyarrow.compute as pc
 
 from quiver.casts import conform_table
 from quiver.errors import InputError
+from quiver.schemas import same_type
 from quiver.ship.objects import Bucket
 from quiver.upsert.persist.checking import Part
 from quiver.upsert.persist.opened import open_file
-from quiver.upsert.persist.order import Hashes, Places, expand, same_as_next, taken
+from quiver.upsert.persist.order import Bools, Hashes, Places, expand, same_as_next, taken
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows.definition import BASE_COLUMNS, KEY
 from quiver.upsert.rows.keys import key_bytes
 from quiver.upsert.rows.looked import Looked
+from quiver.upsert.rows.sameness import same_keys
 
 __all__ = ["State", "WholeState"]
 
@@ -42,7 +44,7 @@ class State:
         """Find the row that each key has now. Keys may repeat. Raises DamageError, MissingError."""
         if len(hashes) and bool(np.any(hashes % np.uint64(self._snapshot.buckets) != self._bucket)):
             raise InputError(f"a key that is looked up is not of bucket {self._bucket}")
-        search = _Search(hashes, key_bytes(keys), self._snapshot)
+        search = _Search(hashes, keys, self._snapshot)
         folded = -1 if self._base is None else self._base.last
         newest = [ref for ref in reversed(self._runs) if ref.last > folded]
         for ref in [*newest, *([] if self._base is None else [self._base])]:
@@ -111,15 +113,36 @@ class _Search:
         starts, ends = starts[asked], ends[asked]
         fresh = np.ones(len(asked), np.bool_)
         fresh[1:] = starts[1:] != starts[:-1]  # Keys that share a hash share its rows.
+        rows = ends - 1
+        met = self._same(part, asked, rows) & fresh & np.append(fresh[1:], values=True)
+        if not met.all():
+            others = ~met
+            again = self._among(part, asked[others], (starts[others], ends[others]))
+            rows[others] = again
+            met[others] = again >= 0
+        self._take(part, rows[met], asked[met])
+
+    def _same(self, part: Part, asked: Places, rows: Places) -> Bools:
+        """Say which keys are those of a row each: mostly that of the last row with their hash."""
+        keys: Any = part.rows.column(KEY)
+        if not same_type(keys.type, self._keys.type):
+            return np.zeros(len(asked), np.bool_)
+        whole = len(asked) == len(self._keys)
+        return same_keys(self._keys if whole else taken(self._keys, asked), taken(keys, rows))
+
+    def _among(self, part: Part, asked: Places, ranges: tuple[Places, Places]) -> Places:
+        """Find the last row of each key among all rows with its hash; -1 if it has none."""
+        starts, ends = ranges
+        fresh = np.ones(len(asked), np.bool_)
+        fresh[1:] = starts[1:] != starts[:-1]
         rows = expand(starts[fresh], ends[fresh])
         keys: Any = key_bytes(taken(part.rows.column(KEY), rows))
         last = np.ones(len(rows), np.bool_)
         last[:-1] = ~same_as_next(part.hashes[rows], rows, keys)
         rows, keys = rows[last], keys.filter(pa.array(last))
-        met: Any = pc.index_in(taken(self._keys, asked), keys)
-        is_met = met.is_valid().to_numpy(zero_copy_only=False)
-        which = met.fill_null(0).to_numpy()[is_met].astype(np.int64)
-        self._take(part, rows[which], asked[is_met])
+        met: Any = pc.index_in(key_bytes(taken(self._keys, asked)), keys)
+        which = met.fill_null(0).to_numpy().astype(np.int64)
+        return np.where(met.is_valid().to_numpy(zero_copy_only=False), rows[which], -1)
 
     def _take(self, part: Part, rows: Places, asked: Places) -> None:
         """Note what keys have: a row, or nothing if the last that was said of them is a -1."""
@@ -131,6 +154,9 @@ class _Search:
             at = self._count + np.arange(len(kept), dtype=np.int64)
             self._index[self._todo[asked[lives]]] = at
             self._count += len(kept)
+        if len(asked) == len(self._todo):
+            self._todo, self._hashes = self._todo[:0], self._hashes[:0]
+            return
         left = np.ones(len(self._todo), np.bool_)
         left[asked] = False
         self._todo, self._hashes = self._todo[left], self._hashes[left]

@@ -326,6 +326,8 @@ def test_large_files_have_many_batches(monkeypatch, tmp_path) -> None:
     rig.fold(0, 1)
     assert len(open_file(rig.store, rig.snapshot, rig.snapshot.base(0))) == 7
     rig.check_all()
+    for asked in ([0], [19], list(range(20)), [7, 7, 99]):
+        assert rig.look(asked) == {n: found for n, found in rig.model().items() if n in asked}
     monkeypatch.setattr(writing, "BATCH_ROWS", 1000)
     monkeypatch.setattr(writing, "BATCH_BYTES", 100)
     rig.fold(0)

@@ -7,6 +7,7 @@ POWER_CUTS ?= 520
 DEFECTS ?= 50
 SPARK_KILLS ?= 15
 SHIP_KILLS ?= 10
+UPSERT_SPARK_KILLS ?= 2
 BUCKET_STEPS ?= 300
 STREAM_CUTS ?= 6000
 FUZZ_SECONDS ?= 60
@@ -97,6 +98,7 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 		tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
+	QUIVER_UPSERT_SPARK_KILLS=$(UPSERT_SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_upsert_kills.py
 	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_ship_kills.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600

@@ -24,6 +24,7 @@ Needs ``pip install 'quiver-store[spark]'``, Java included.
 ``view``           ``format("quiver-view")``: what upserts have made
 ``sink``           ``df.write.format("quiver")`` and ``writeStream``: options, staging, commit
 ``sink_schema``    Spark types to Arrow's
+``upsert``         keyed commands of any stream become a collection
 ``discovery``      what lets Spark find the source by itself
 =================  ===========================================================================
 """
@@ -39,6 +40,7 @@ except ImportError as error:
 
 from quiver.spark.datasource import QuiverDataSource
 from quiver.spark.session import session
+from quiver.spark.upsert import upsert
 from quiver.spark.view import QuiverViewDataSource
 
-__all__ = ["QuiverDataSource", "QuiverViewDataSource", "session"]
+__all__ = ["QuiverDataSource", "QuiverViewDataSource", "session", "upsert"]

@@ -8,12 +8,15 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_queue_kit import Depot, source
 from store_kit import writer
+from upsert_frames import Query
 from view_kit import Board
 from view_kit import source as view
 from view_kit import stream as changes
 
 from quiver.ship.objects import FolderBucket
 from quiver.spark import QuiverDataSource
+from quiver.spark.upsert.preparing import Reading
+from quiver.upsert.rows import Definition, Plan
 
 
 def _events(caplog) -> list[str]:
@@ -84,3 +87,19 @@ def test_what_is_planned_of_a_collection_is_told_and_so_is_what_it_forgot(tmp_pa
     (lost,) = heard.of("spark.changes_lost")
     assert lost["split"] == str(tmp_path)
     assert "has forgotten epoch 1" in lost["error"]
+
+
+def test_what_becomes_of_micro_batches_that_are_upserted_is_told(tmp_path, heard) -> None:
+    types = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.int64())])
+    reading = Reading(types, Plan(("k",), ("v",), ("at",)))
+    definition = Definition(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]), 2)
+    query = Query(str(tmp_path), definition, reading)
+    for _ in range(2):
+        query.put([{"k": 1, "v": 2, "at": 3}, {"k": 4, "v": 5, "at": 6}], commits=False)
+    again = Query(str(tmp_path), definition, reading, name="again")
+    again.put([{"k": 1, "v": 7, "at": 8}])
+    first, second = heard.of("spark.batch_upserted")
+    assert first == {"query": "query", "batch": 0, "epoch": 1, "command_count": 2, "row_count": 2}
+    assert second == {"query": "again", "batch": 0, "epoch": 2, "command_count": 1, "row_count": 2}
+    assert heard.of("spark.batch_repeated") == [{"query": "query", "batch": 0}]
+    assert heard.of("spark.batches_again") == [{"query": "again", "replaces": "query"}]

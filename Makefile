@@ -93,9 +93,9 @@ mutate: $(READY) ## change the formats in every small way: what do the tests not
 crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECTS=all tries each planted one
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
 	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_CAMPAIGN=all \
-		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all \
+		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all QUIVER_UPSERT=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper \
-		tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
+		tests/upsert/feeding tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
 	QUIVER_UPSERT_SPARK_KILLS=$(UPSERT_SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_upsert_kills.py

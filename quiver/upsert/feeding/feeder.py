@@ -92,7 +92,6 @@ class Feeder:
                     if not may_pass or self._stopping or (failures > _FAILURES_MAX and not follow):
                         raise
                     self._watch(Trouble(error))
-                    self._intake.give_back()
                     is_begun = False
                     self._pause(failures)
                     continue

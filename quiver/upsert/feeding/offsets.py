@@ -3,6 +3,9 @@
 The source is the slot, a split of it one core of one store, and no subscriber has a part in that:
 whoever goes on with that slot, under whatever name, finds what is in already. A place is one
 number, the segment's times 2^32 and the bundle's.
+
+A query of Spark says it in the same way. It has a second record of its source, of what queries
+before it had taken; so either may go on where the other stopped, under the name of one source.
 """
 
 from __future__ import annotations
@@ -13,15 +16,15 @@ from typing import Final
 from quiver.engine.start import Position
 from quiver.errors import InputError
 
-__all__ = ["furthest", "read_offsets", "source_name", "write_offsets"]
+__all__ = ["furthest", "read_offsets", "source_names", "write_offsets"]
 
 _BUNDLES: Final = 1 << 32
 _CORE: Final = "/core_"
 
 
-def source_name(slot: str) -> str:
-    """Name the rows of one slot, of whatever store."""
-    return f"quiver:{slot}"
+def source_names(slot: str) -> tuple[str, str]:
+    """Name the rows of one slot, of whatever store: our record of them, and a query's second."""
+    return f"quiver:{slot}", f"quiver:{slot}/before"
 
 
 def write_offsets(store_id: str, positions: Mapping[int, Position]) -> dict[str, int]:

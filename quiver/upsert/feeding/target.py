@@ -11,7 +11,7 @@ from quiver.clock import Clock
 from quiver.engine.start import Position
 from quiver.errors import InputError, MissingError
 from quiver.ship.objects import Bucket
-from quiver.upsert.feeding.offsets import furthest, read_offsets, source_name, write_offsets
+from quiver.upsert.feeding.offsets import furthest, read_offsets, source_names, write_offsets
 from quiver.upsert.feeding.options import FeedOptions
 from quiver.upsert.feeding.shaping import Shaped
 from quiver.upsert.feeding.telling import Appended
@@ -37,7 +37,7 @@ class Target:
     def __init__(self, store: Bucket, options: FeedOptions, *, store_id: str, clock: Clock) -> None:
         """Nothing is read yet."""
         self._store, self._options, self._clock = store, options, clock
-        self._store_id, self._source = store_id, source_name(options.slot)
+        self._store_id, self._sources = store_id, source_names(options.slot)
         self._writer: Writer | None = None
         self._tender: Tender | None = None
         self._snapshot: Snapshot | None = None
@@ -81,9 +81,9 @@ class Target:
             self._snapshot = self._writer.snapshot()
 
     def _splits(self) -> dict[str, int]:
-        assert self._snapshot is not None  # noqa: S101
-        found = self._snapshot.sources.get(self._source)
-        return {} if found is None else dict(found.splits)
+        """Say how far all sources of the slot are in, whoever wrote that."""
+        known = {} if self._snapshot is None else self._snapshot.sources
+        return furthest(known[name].splits for name in self._sources if name in known)
 
     def append(self, shaped: Shaped | None, positions: Mapping[int, Position]) -> Appended | None:
         """Let commands in as the next epoch, with how far the store is then; durable.
@@ -103,13 +103,14 @@ class Target:
         if shaped is not None:
             snapshot = snapshot.widened(shaped.definition.value)
             refs = self._runs(snapshot, shaped.commands)
-        before = snapshot.sources.get(self._source, Source())
-        splits = furthest([before.splits, write_offsets(self._store_id, positions)])
+        source = self._sources[0]
+        number = snapshot.sources.get(source, Source()).batch + 1
+        splits = furthest([self._splits(), write_offsets(self._store_id, positions)])
         epoch = snapshot.upper
         appended = writer.append(
             refs,
             epoch,
-            sources={self._source: Source("", before.batch + 1, splits)},
+            sources={source: Source("", number, splits)},
             value=snapshot.definition.value,
         )
         self._snapshot = appended.snapshot

@@ -9,7 +9,7 @@ from feeding_kit import NAME, Feeding, check, held, states, table
 from quiver.errors import DamageError, FencedError, InputError, SourceError, SubscriberError
 from quiver.testing import MemoryDisk
 from quiver.upsert.feeding import Appended, FeedOptions, PassedBy
-from quiver.upsert.persist import Collection
+from quiver.upsert.persist import Collection, Source
 from quiver.upsert.viewing import View
 
 
@@ -172,6 +172,21 @@ def test_a_store_whose_segments_are_all_gone_is_no_such_store(rig, name) -> None
     rig.fill(1)
     assert rig.feed(name=name).bundle_count == 1
     rig.check()
+
+
+@pytest.mark.parametrize("name", ["quiver:users", "quiver:users/before"])
+def test_what_a_query_of_spark_had_taken_is_in_already(rig, name) -> None:
+    rig.fill(2, 2)
+    rig.feed()
+    rig.fill(2)
+    store_id = rig.subscribe("other").store_id
+    writer = Collection.open(rig.bucket).writer()
+    taken = Source("query", 7, {f"{store_id}/core_0": 2 * 2**32 + 1, "other/core_0": 5})
+    writer.append([], 2, sources={name: taken})
+    tally = rig.feed()
+    assert (tally.bundle_count, tally.repeated_count) == (1, 1)
+    splits = View(rig.bucket).snapshot.sources["quiver:users"].splits
+    assert splits == {f"{store_id}/core_0": 2 * 2**32 + 2, "other/core_0": 5}
 
 
 def test_a_run_within_which_the_offset_lies_is_taken_in_part(rig) -> None:

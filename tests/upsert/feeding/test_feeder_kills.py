@@ -95,7 +95,7 @@ def test_a_store_that_cannot_be_reached_is_tried_again_and_told_of() -> None:
     rig = filled()
     rig.feed(rows=ROWS)
     rig.fill(2)
-    rig.bucket = Faulty.over(rig.bucket, dict.fromkeys(range(1, 11), "missed"))
+    rig.bucket = Faulty.over(rig.bucket, dict.fromkeys(range(1, 5), "missed"))
     tally = rig.feed(rows=1)
     assert tally.bundle_count == 2
     assert any(isinstance(told, Trouble) for told in rig.told)

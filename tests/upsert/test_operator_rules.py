@@ -281,6 +281,17 @@ def test_m14_the_same_error_again_changes_nothing() -> None:
     assert collection.epochs[1].num_rows == 0
 
 
+def test_m14_another_error_takes_the_place_of_the_first() -> None:
+    kind = definition()
+    operator, collection = Upsert(kind, 0), Memory()
+    for time, wrong in enumerate((pa.array([7]), pa.array([7.5]))):
+        rows = pa.table({"k": [1], "v": wrong, "from": [1]})
+        operator.push(prepare(rows, PLAN, kind, misfit="error"), time)
+    run(operator, collection, 2)
+    assert [sign for _, sign in sorted(collection.diffs(1).items())] == [1, -1]
+    assert collection.state() == {1: "column 'v' is double, which string does not hold"}
+
+
 def test_m15_the_end_of_the_input_ends_it() -> None:
     operator, collection = Upsert(definition(), 0), Memory()
     operator.push(commands((1, "a", 1)), 0)

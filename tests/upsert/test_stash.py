@@ -123,6 +123,23 @@ def test_times_are_apart_counted_and_dropped() -> None:
     assert (stash.first, len(stash), stash.nbytes) == (None, 0, 0)
 
 
+def test_an_order_that_does_not_go_with_the_others_is_refused_before_it_is_taken() -> None:
+    stash = Stash()
+    stash.add(commands(Command(1, "a", 0, 5)), 0)
+    without = prepare(table([Command(1, "b", 0)]), Plan(key=["k"], value=["v"]), definition())
+    text = table([Command(1, "b", 0)]).set_column(2, "from", pa.array(["x"]))
+    for other in (without, prepare(text, PLAN, definition())):
+        with pytest.raises(InputError, match=r"order|'from'"):
+            stash.add(other, 0)
+    assert told(stash, 0) == {1: "a"}
+    wide = table([Command(1, "c", 0)]).set_column(2, "from", pa.array([1 << 63], pa.uint64()))
+    stash.add(prepare(wide, PLAN, definition()), 0)
+    assert told(stash, 0) == {1: "c"}
+    stash.drop(0)
+    stash.add(without, 1)
+    assert told(stash, 1) == {1: "b"}
+
+
 def test_what_waits_is_cast_when_values_become_wider() -> None:
     narrow = pa.table({"k": [1, 2], "v": pa.array([5, 6], pa.int32())})
     plan = Plan(key=["k"])

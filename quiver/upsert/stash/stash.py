@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import pyarrow as pa
+
+from quiver.errors import InputError
+from quiver.promote import union_schema
 from quiver.upsert.rows import Commands
 from quiver.upsert.stash.bin import BYTES_MOST, Bin
 
@@ -21,6 +25,8 @@ class Stash:
 
     def __init__(self, *, bytes_most: int = BYTES_MOST) -> None:
         self._bins: dict[int, Bin] = {}
+        self._orders: list[pa.Schema] = []
+        """What orders commands, none or one that holds all; empty before the first."""
         self._bytes_most = bytes_most
 
     def __len__(self) -> int:
@@ -38,8 +44,12 @@ class Stash:
         return min(self._bins, default=None)
 
     def add(self, commands: Commands, time: int) -> None:
-        """Take commands for a time, which came later than all before for that time."""
+        """Take commands for a time, which came later than all before for that time.
+
+        Raises InputError, and takes nothing, if their order does not go with that of the others.
+        """
         if len(commands):
+            self._check_order(commands)
             self._bins.setdefault(time, Bin(self._bytes_most)).add(commands)
 
     def windows(self, time: int, rows: int) -> Iterator[Commands]:
@@ -60,6 +70,14 @@ class Stash:
             for part in one.windows(_ROWS_CHANGED):
                 other.add(change(part), time)
         return other
+
+    def _check_order(self, commands: Commands) -> None:
+        order = pa.schema([] if commands.order is None else list(commands.order.type))
+        if not self._bins:
+            self._orders = []
+        if self._orders and bool(self._orders[0].names) != bool(order.names):
+            raise InputError("some commands have an order and others have none")
+        self._orders = [union_schema([*self._orders, order])]
 
     def drop(self, time: int) -> None:
         """Let go of what waits for a time."""

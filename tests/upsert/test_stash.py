@@ -47,9 +47,13 @@ MADE = st.builds(
 
 @settings(max_examples=60)
 @given(
-    pushes=st.lists(st.lists(MADE, max_size=8), max_size=10), most=st.sampled_from([200, 1 << 30])
+    pushes=st.lists(st.lists(MADE, max_size=8), max_size=10),
+    most=st.sampled_from([200, 1 << 30]),
+    looks=st.booleans(),
 )
-def test_each_key_and_time_has_the_one_that_wins(pushes: list[Any], most: int) -> None:
+def test_each_key_and_time_has_the_one_that_wins(
+    pushes: list[Any], most: int, *, looks: bool
+) -> None:
     stash = Stash(bytes_most=most)
     won: dict[tuple[int, int], Command] = {}
     for push in pushes:
@@ -60,11 +64,25 @@ def test_each_key_and_time_has_the_one_that_wins(pushes: list[Any], most: int) -
                 best = won.get((time, command.key))
                 if best is None or command.at > best.at:
                     won[time, command.key] = command
+        if looks:  # What is there is reduced before more comes.
+            told(stash, 0)
+            told(stash, 2)
     for time in range(3):
         for _ in range(2):  # They stay.
             expected = {key: c.value for (at, key), c in won.items() if at == time}
             assert told(stash, time) == expected
     assert stash.first == min((time for time, _ in won), default=None)
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_without_an_order_the_later_push_wins(looks: bool) -> None:  # noqa: FBT001
+    stash, plan = Stash(), Plan(key=["k"], value=["v"])
+    for number in range(4):
+        some = [Command(key, f"v{number}", 0) for key in range(number, 6)] * 2
+        stash.add(prepare(table(some), plan, definition()), 0)
+        if looks:
+            told(stash, 0)
+    assert told(stash, 0) == {0: "v0", 1: "v1", 2: "v2", 3: "v3", 4: "v3", 5: "v3"}
 
 
 def test_shelves_are_parted_and_the_memory_of_a_push_is_let_go() -> None:

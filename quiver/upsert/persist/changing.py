@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from quiver.clock import Clock
-from quiver.errors import DamageError, MissingError, QuiverError, RemoteError
+from quiver.errors import DamageError, MissingError, QuiverError, RemoteError, StorageError
 from quiver.ship.objects import Bucket, Conflict, Found, Tag, UnclearError
 from quiver.upsert.persist.format import Manifest, decode_manifest, encode_manifest
 from quiver.upsert.persist.snapshot import Snapshot, snapshot_of
@@ -26,7 +26,6 @@ Change = Callable[[Snapshot], Manifest | None]
 """Makes the change, or gives None if it is done already. May be called often."""
 
 _State = tuple[Snapshot, Tag]
-_Made = tuple[_State, Manifest | None]
 
 _TRIES_MAX: Final = 1000
 _FAULTS_MAX: Final = 8
@@ -52,7 +51,7 @@ class Changer:
         """Put the first manifest unless there is one; of many that do so at once one succeeds."""
         data = encode_manifest(manifest)
         faults = 0
-        while True:
+        for _ in range(_TRIES_MAX):
             try:
                 self._store.get(MANIFEST_KEY)
                 return
@@ -65,7 +64,10 @@ class Changer:
                 continue
             except UnclearError:
                 faults += 1
+                if faults >= _FAULTS_MAX:
+                    raise
                 self._wait(faults)
+        raise self._restless()
 
     def read(self) -> Snapshot:
         """Read the manifest as it is now. Raises MissingError, DamageError, VersionError."""
@@ -75,20 +77,19 @@ class Changer:
         with self._mutex:
             seen = self._seen
         try:
-            found = (
-                self._store.get(MANIFEST_KEY)
-                if seen is None
-                else self._store.get_if_changed(MANIFEST_KEY, seen[1])
-            )
+            if seen is None:
+                found = self._store.get(MANIFEST_KEY)
+            else:
+                changed = self._store.get_if_changed(MANIFEST_KEY, seen[1])
+                if changed is None:
+                    return seen
+                found = changed
         except MissingError as error:
             raise MissingError(
                 f"there is no collection in {self._store.place}",
                 path=error.path,
                 hint="it is made by who writes first",
             ) from error
-        if found is None and seen is not None:
-            return seen
-        assert found is not None  # noqa: S101
         state = self._decoded(found), found.tag
         with self._mutex:
             self._seen = state
@@ -104,36 +105,60 @@ class Changer:
     def change(self, make: Change) -> Snapshot:
         """Change the manifest, against all who do so; gives it as it is then.
 
-        Raises what ``make`` raises, and UnclearError if nobody knows after many tries whether the
-        change was made.
+        Raises what ``make`` raises. Whatever else goes wrong once a try may be in is an
+        UnclearError, and what was seen is forgotten: whoever comes next looks first.
         """
         faults = 0
+        was_tried = False
         known = self._known(make)
         for _ in range(_TRIES_MAX):
-            (snapshot, tag), wanted = known or self._made(make)
+            try:
+                state = known[0] if known else self._read()
+            except (StorageError, DamageError) as error:
+                faults += 1
+                if faults < _FAULTS_MAX and error.retryable:
+                    self._wait(faults)
+                    continue
+                if was_tried:
+                    raise self._unclear(error) from error
+                raise
+            wanted = known[1] if known else make(state[0])
             known = None
             if wanted is None:
-                return snapshot
+                return state[0]
+            wanted = replace(wanted, change=state[0].manifest.change + 1)
+            was_tried = True
             try:
-                new = self._store.put_if(MANIFEST_KEY, encode_manifest(wanted), tag)
+                tag = self._store.put_if(MANIFEST_KEY, encode_manifest(wanted), state[1])
             except Conflict:
                 continue
-            except UnclearError:
+            except UnclearError as error:
                 faults += 1
                 if faults >= _FAULTS_MAX:
-                    self._forget()  # It may be in: whoever comes next looks first.
-                    raise
+                    raise self._unclear(error) from error
                 self._wait(faults)
                 continue
             made = snapshot_of(wanted, self._store.place)
             with self._mutex:
-                self._seen = made, new
+                self._seen = made, tag
             return made
-        raise RemoteError(
-            f"{self.place} is changed by others all the time", path=self.place, retryable=True
+        raise self._restless()
+
+    def _unclear(self, error: QuiverError) -> UnclearError:
+        with self._mutex:
+            self._seen = None
+        return UnclearError(
+            f"nobody knows whether {self.place} was changed: {error.message}",
+            path=self.place,
+            retryable=True,
+            hint="look at it again, or open a new writer",
         )
 
-    def _known(self, make: Change) -> _Made | None:
+    def _restless(self) -> RemoteError:
+        text = f"{self.place} is changed by others all the time"
+        return RemoteError(text, path=self.place, retryable=True)
+
+    def _known(self, make: Change) -> tuple[_State, Manifest] | None:
         """Make the change to what was seen last; None if that may be too old for it."""
         with self._mutex:
             state = self._seen
@@ -143,22 +168,7 @@ class Changer:
             wanted = make(state[0])
         except QuiverError:
             return None
-        return None if wanted is None else (state, _counted(state[0], wanted))
-
-    def _made(self, make: Change) -> _Made:
-        """Make the change to what there is."""
-        state = self._read()
-        wanted = make(state[0])
-        return state, None if wanted is None else _counted(state[0], wanted)
-
-    def _forget(self) -> None:
-        with self._mutex:
-            self._seen = None
+        return None if wanted is None else (state, wanted)
 
     def _wait(self, faults: int) -> None:
         self.clock.pause(min(_PAUSE_SECONDS * 2**faults, _PAUSE_MAX))
-
-
-def _counted(before: Snapshot, wanted: Manifest) -> Manifest:
-    """Give a manifest that no other one of its collection is like."""
-    return replace(wanted, change=before.manifest.change + 1)

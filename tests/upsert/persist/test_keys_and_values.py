@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import pickle
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from crc32c import crc32c
 from persist_kit import DEFINITION, Rig, error, keys_of
 
-from quiver.errors import InputError
+from quiver.errors import DamagedEntry, InputError
+from quiver.ipc import encode_file
 from quiver.ship.objects import FolderBucket, MemoryBucket
-from quiver.upsert.persist import Collection, Snapshot, State, WholeState, rows_as_of, widen
+from quiver.upsert.persist import (
+    Collection,
+    FileRef,
+    Snapshot,
+    State,
+    WholeState,
+    rows_as_of,
+    widen,
+    write_base,
+)
+from quiver.upsert.persist.opened import open_file
 from quiver.upsert.rows import Definition
 
 ONE = Definition(DEFINITION.key, DEFINITION.value, 1)
@@ -42,6 +55,45 @@ def test_keys_that_share_a_hash_are_told_apart(seed) -> None:
             rig.merge(0, 3)
     rig.check_all()
     assert rig.look(range(100, 130)) == {}
+
+
+def test_keys_that_share_a_hash_are_out_of_order_in_no_file() -> None:
+    rig = Rig(MemoryBucket(), ONE, hashes=three_hashes)
+    rig.apply({n: value(n) for n in (0, 3, 6)})
+    snapshot = rig.snapshot
+    (batch,) = rows_as_of(rig.store, snapshot, 0)
+    shuffled = [batch.take(pa.array(order)) for order in ([2, 0, 1], [1, 2, 0])]
+    refs = [write_base(rig.store, snapshot, [b], bucket=0, epoch=1) for b in (*shuffled, batch)]
+    data = [bytes(rig.store.get(ref.name).data) for ref in refs]
+    assert data[0] == data[1] == data[2]
+    table = pa.Table.from_batches([shuffled[0]])
+    data = encode_file(table.schema, table.to_batches())
+    name = "bases/01ARZ3NDEKTSV4RRFFQ69G5FAV.arrow"
+    rig.store.put(name, data)
+    ref = FileRef("base", 0, name, 3, 0, data.size, crc32c(data), 1, 1)
+    with pytest.raises(DamagedEntry, match="not in order"):
+        open_file(rig.store, snapshot, ref)
+
+
+def test_rows_of_a_base_come_in_any_order() -> None:
+    rig = Rig(MemoryBucket(), ONE)
+    rig.apply({n: value(n) for n in range(50)})
+    snapshot = rig.snapshot
+    (batch,) = rows_as_of(rig.store, snapshot, 0)
+    order = np.random.default_rng(1).permutation(50)
+    ref = write_base(rig.store, snapshot, [batch.take(pa.array(order))], bucket=0, epoch=1)
+    rig.replace([ref], snapshot.files)
+    assert rig.state() == rig.model()
+    rig.check_all(replace(rig.snapshot, manifest=replace(rig.snapshot.manifest, since=1)))
+
+
+def test_a_key_of_another_type_with_the_same_bytes_is_the_same_key() -> None:
+    texts = Definition(pa.schema([("id", pa.string())]), DEFINITION.value, 1)
+    rig = Rig(MemoryBucket(), texts)
+    rig.apply({str(n): value(n) for n in range(9)})
+    asked = pa.array([{"id": str(n)} for n in range(5, 12)], pa.struct([("id", pa.large_string())]))
+    looked = State(rig.store, rig.snapshot, 0).lookup(rig.hashes(asked), asked)
+    assert list(looked.index >= 0) == [True] * 4 + [False] * 3
 
 
 def test_thousands_of_keys_with_one_hash_cost_what_others_cost() -> None:

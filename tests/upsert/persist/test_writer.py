@@ -20,9 +20,11 @@ from quiver.errors import (
     MissingError,
     RemoteError,
 )
-from quiver.ship.objects import FolderBucket, MemoryBucket, UnclearError
+from quiver.ship.objects import FolderBucket, Found, MemoryBucket, UnclearError
 from quiver.testing import ManualClock
-from quiver.upsert.persist import MANIFEST_KEY, Collection, Source
+from quiver.upsert.persist import MANIFEST_KEY, Collection, Source, changing
+from quiver.upsert.persist.definitions import encode_schema
+from quiver.upsert.persist.format import encode_manifest
 from quiver.upsert.rows import Definition
 
 
@@ -102,6 +104,41 @@ def test_a_store_that_never_answers_leaves_it_unclear(rig) -> None:
     rig.store.faults.clear()
     assert not rig.writer.append(refs, 1).was_persisted
     assert rig.look([1]) == {1: value(1)}
+
+
+@pytest.mark.parametrize("kind", ["for a while", "for good", "damaged"])
+@pytest.mark.parametrize("fault", ["lost", "missed", "repeated"])
+def test_what_goes_wrong_once_a_try_may_be_in_is_unclear(rig, fault, kind) -> None:
+    refs = rig.write({1: value(1)})
+    rig.store.faults.append(fault)
+    inner, count = rig.store.get_if_changed, iter(range(3 if kind == "for a while" else 99))
+
+    def look(key, tag):
+        if next(count, None) is None:
+            return inner(key, tag)
+        if kind == "damaged":
+            return Found(b"junk", "junk")
+        raise RemoteError("no", path=key, retryable=kind == "for a while")
+
+    rig.store.get_if_changed = look
+    if kind == "for a while":
+        assert not rig.writer.append(refs, 1).was_persisted
+    else:
+        with pytest.raises(UnclearError, match="nobody knows whether memory:/manifest was changed"):
+            rig.writer.append(refs, 1)
+        del rig.store.get_if_changed
+        assert rig.writer.append(refs, 1).was_persisted == (fault != "missed")
+    assert rig.look([1]) == {1: value(1)}
+
+
+def test_a_read_that_fails_before_any_try_is_told_as_it_is(rig) -> None:
+    rig.collection.writer()
+    writer = rig.collection.writer()
+    rig.store.meanwhile.append(lambda: rig.store.delete([MANIFEST_KEY]))
+    with pytest.raises(UnclearError):
+        writer.append([], 1)
+    with pytest.raises(MissingError):
+        writer.append([], 1)
 
 
 def test_an_append_that_came_in_after_it_was_given_up_is_told_the_next_time(rig) -> None:
@@ -263,11 +300,53 @@ def test_a_damaged_manifest_is_told_with_its_place(rig) -> None:
     data = bytearray(rig.store.get(MANIFEST_KEY).data)
     data[30] ^= 1
     rig.store.put(MANIFEST_KEY, bytes(data))
+    with pytest.raises(UnclearError, match="the checksum of a manifest is wrong"):
+        rig.writer.append([], 1)  # By what it saw last, which is not there.
     for act in (rig.collection.snapshot, lambda: rig.writer.append([], 1), rig.collection.writer):
         with pytest.raises(DamageError, match="memory:/manifest"):
             act()
     with pytest.raises(DamageError):
         Collection.open(rig.store, DEFINITION, create=True)
+
+
+@pytest.mark.parametrize("fault", ["lost", "repeated", "missed", "late", "refused"])
+def test_a_collection_is_made_once_whatever_answer_is_lost(fault) -> None:
+    store = Store()
+    store.faults.extend([fault] * 2)
+    clock = ManualClock()
+    made = Collection.open(store, DEFINITION, create=True, clock=clock).snapshot()
+    store.arrive()
+    assert Collection.open(store, DEFINITION, create=True).snapshot() == made
+    assert made.upper == 1
+
+
+def test_nobody_tries_for_ever(rig, monkeypatch) -> None:
+    monkeypatch.setattr(changing, "_TRIES_MAX", 5)
+    empty, clock = Store(), ManualClock()
+    for fault, error in (("refused", RemoteError), ("missed", UnclearError)):
+        for store in (rig.store, empty):
+            store.faults.extend([fault] * 100)
+        if fault == "missed":
+            monkeypatch.undo()
+        with pytest.raises(error):
+            rig.writer.append([], 1)
+        with pytest.raises(error):
+            Collection.open(empty, DEFINITION, create=True, clock=clock)
+        rig.store.faults.clear()
+        empty.faults.clear()
+    assert rig.snapshot.upper == 1
+    assert list(empty.list("")) == []
+
+
+@pytest.mark.parametrize("schema", [b"", b"junk" * 9, None])
+def test_a_manifest_with_a_schema_that_is_none_is_damage(rig, schema) -> None:
+    manifest = rig.snapshot.manifest
+    twice = encode_schema(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
+    for field in ("key", "value"):
+        wrong = replace(manifest, **{field: twice if schema is None else schema})
+        rig.store.put(MANIFEST_KEY, encode_manifest(wrong))
+        with pytest.raises(DamageError, match=r"in memory:"):
+            rig.collection.snapshot()
 
 
 class Heedless(MemoryBucket):

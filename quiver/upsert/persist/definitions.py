@@ -15,7 +15,7 @@ from quiver.schemas import same_schema, same_type
 from quiver.upsert.persist.soundness import BUCKETS_MAX
 from quiver.upsert.rows import Definition, plain_schema
 
-__all__ = ["check_definition", "decode_schema", "encode_schema", "widen"]
+__all__ = ["check_definition", "decode_schema", "encode_schema", "no_rows", "widen"]
 
 _INT_BITS_MAX: Final = {16: 8, 32: 16, 64: 32}
 """How many bits of an integer a float of so many bits keeps, of those that integers have."""
@@ -44,20 +44,30 @@ def check_definition(definition: Definition) -> Definition:
 def encode_schema(schema: pa.Schema) -> bytes:
     """Write a schema as a stream of one batch without rows."""
     try:
-        empty = [nulls(0, kind) for kind in schema.types]
-        batch: Any = pa.RecordBatch.from_arrays(empty, schema=schema)
-        return encode_stream(batch).to_pybytes()
+        return encode_stream(no_rows(schema)).to_pybytes()
     except pa.ArrowException as error:
         raise InputError(f"a schema cannot be kept: {error}") from error
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """Give a batch without rows; pyarrow's own knows no extension types inside of others."""
+    empty: Any = [nulls(0, kind) for kind in schema.types]
+    return pa.RecordBatch.from_arrays(empty, schema=schema)
+
+
 def decode_schema(data: bytes) -> pa.Schema:
     """Read a schema that ``encode_schema`` wrote; raises DamagedEntry."""
-    batch = decode_stream(data, rows=0)
-    names = batch.schema.names
+    schema = decode_stream(data, rows=0).schema
+    names = schema.names
     if len(set(names)) < len(names):
         raise DamagedEntry("a schema has a column twice")
-    return batch.schema
+    try:
+        is_plain = same_schema(plain_schema(schema), schema)
+    except InputError as error:
+        raise DamagedEntry(f"a schema is none of a collection: {error.message}") from error
+    if not is_plain:
+        raise DamagedEntry("a schema has types under which no collection keeps rows", found=schema)
+    return schema
 
 
 def widen(definition: Definition, value: pa.Schema) -> Definition:

@@ -17,6 +17,7 @@ from quiver.errors import InputError
 from quiver.schemas import same_type
 from quiver.ship.objects import Bucket
 from quiver.upsert.persist.checking import Part
+from quiver.upsert.persist.definitions import no_rows
 from quiver.upsert.persist.opened import open_file
 from quiver.upsert.persist.order import Bools, Hashes, Places, expand, same_as_next, taken
 from quiver.upsert.persist.snapshot import Snapshot
@@ -73,7 +74,7 @@ class WholeState:
         of = (hashes % np.uint64(self._snapshot.buckets)).astype(np.int64)
         order = np.argsort(of, kind="stable")
         edges = np.searchsorted(of[order], np.arange(self._snapshot.buckets + 1))
-        found = [self._snapshot.definition.state.empty_table()]
+        found = [pa.Table.from_batches([no_rows(self._snapshot.definition.state)])]
         count = 0
         for bucket in np.unique(of):
             rows = order[edges[bucket] : edges[bucket + 1]]
@@ -94,7 +95,7 @@ class _Search:
         self._hashes = hashes[self._todo]
         self._keys = taken(keys, self._todo)
         self._schema = snapshot.definition.state
-        self._found = [self._schema.empty_table()]
+        self._found = [pa.Table.from_batches([no_rows(self._schema)])]
         self._count = 0
 
     @property

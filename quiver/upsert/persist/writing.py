@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 
 from quiver.casts import conform_table
+from quiver.casts.nulls import nulls
 from quiver.clock import Clock, SystemClock
 from quiver.errors import InputError
 from quiver.ipc import encode_file
@@ -132,7 +133,7 @@ def _joined(column: Any) -> Any:  # noqa: ANN401
     """Give a column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else nulls(0, column.type)
 
 
 def _refuse_repeats(

@@ -97,7 +97,8 @@ def _refuse(field: Any) -> None:  # noqa: ANN401
 
 
 def _plain(field: Any) -> Any:  # noqa: ANN401
-    return pa.field(field.name, _plain_type(field.type), nullable=field.nullable)
+    # Not a new field: pyarrow makes none of the null type that is not nullable, but reads it.
+    return field.with_type(_plain_type(field.type)).remove_metadata()
 
 
 def _plain_type(kind: Any) -> Any:  # noqa: ANN401

@@ -27,7 +27,7 @@ def perform(store: Bucket, snapshot: Snapshot, act: Act, *, clock: Clock | None 
         rows = rows_as_of(store, snapshot, act.bucket, epoch=act.epoch)
         return write_base(store, snapshot, rows, bucket=act.bucket, epoch=act.epoch, clock=clock)
     schema = snapshot.definition.diffs
-    tables = [schema.empty_table()]
+    tables = [pa.Table.from_batches([], schema)]
     for run in act.files:
         rows = (part.rows for part in open_file(store, snapshot, run))
         tables += [conform_table(each, schema) for each in rows]

@@ -338,12 +338,25 @@ def test_nobody_tries_for_ever(rig, monkeypatch) -> None:
     assert list(empty.list("")) == []
 
 
-@pytest.mark.parametrize("schema", [b"", b"junk" * 9, None])
-def test_a_manifest_with_a_schema_that_is_none_is_damage(rig, schema) -> None:
+@pytest.mark.parametrize(
+    "schema",
+    [
+        b"",
+        b"junk" * 9,
+        pa.schema([("a", pa.int8()), ("a", pa.int8())]),
+        pa.schema([("a", pa.dictionary(pa.int8(), pa.string()))]),
+        pa.schema([("a", pa.sparse_union([pa.field("b", pa.int8())]))]),
+        pa.schema([("a", pa.string_view())]),
+        pa.schema([pa.field("a", pa.int8(), nullable=False)]),
+        pa.schema([pa.field("a", pa.int8())], metadata={"a": "b"}),
+    ],
+    ids=lambda schema: f"{schema!s:.25}",
+)
+def test_a_manifest_with_a_schema_that_is_none_of_ours_is_damage(rig, schema) -> None:
     manifest = rig.snapshot.manifest
-    twice = encode_schema(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
+    data = schema if isinstance(schema, bytes) else encode_schema(schema)
     for field in ("key", "value"):
-        wrong = replace(manifest, **{field: twice if schema is None else schema})
+        wrong = replace(manifest, **{field: data})
         rig.store.put(MANIFEST_KEY, encode_manifest(wrong))
         with pytest.raises(DamageError, match=r"in memory:"):
             rig.collection.snapshot()

@@ -1,0 +1,118 @@
+"""Keys and values of any type that a collection takes come back as they went in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from persist_kit import Rig
+from pyarrow import types as kinds
+
+from quiver.casts import conform
+from quiver.ipc import child_types
+from quiver.testing.drawn_types import types
+from quiver.testing.drawn_values import arrays
+from quiver.upsert.persist import WholeState, rows_as_of, write_run
+from quiver.upsert.rows import (
+    KEY,
+    VALUE,
+    Definition,
+    exact_bytes,
+    key_bytes,
+    key_hashes,
+    plain_schema,
+)
+
+
+def is_taken(kind: Any) -> bool:
+    """Whether a collection has rows of a type: it has none of unions."""
+    return not kinds.is_union(kind) and all(map(is_taken, child_types(kind)))
+
+
+def has_names_once(kind: Any) -> bool:
+    children = [kind.field(n) for n in range(kind.num_fields)] if kinds.is_struct(kind) else []
+    names = [child.name for child in children]
+    return len(set(names)) == len(names) and all(map(has_names_once, child_types(kind)))
+
+
+def as_kept(kind: Any) -> Any:
+    return plain_schema(pa.schema([("a", kind)])).field("a").type
+
+
+KINDS = types().filter(is_taken).filter(has_names_once).map(as_kept)
+
+
+def diffs(definition: Definition, rows: pa.RecordBatch, epoch: int, *, diff: int) -> pa.Table:
+    """Write rows that come or go; of rows with one key the first."""
+    keys, values = (
+        pa.StructArray.from_arrays(
+            [rows.column(name)], fields=list(definition.state.field(column).type)
+        )
+        for name, column in (("k", KEY), ("v", VALUE))
+    )
+    names = key_bytes(keys).to_pylist()
+    first = pa.array([n for n, name in enumerate(names) if names.index(name) == n], pa.int64())
+    keys, values = keys.take(first), values.take(first)
+    count = len(first)
+    return pa.table(
+        [
+            pa.array(key_hashes(key_bytes(keys))),
+            keys,
+            values,
+            pa.nulls(count, pa.string()),
+            pa.array([epoch] * count, pa.uint64()),
+            pa.array([diff] * count, pa.int64()),
+        ],
+        schema=definition.diffs,
+    )
+
+
+def apply(rig: Rig, table: pa.Table) -> None:
+    snapshot = rig.snapshot
+    of = table["hash"].to_numpy() % np.uint64(snapshot.buckets)
+    runs = [
+        write_run(rig.store, snapshot, table.filter(pa.array(of == bucket)), bucket=bucket)
+        for bucket in range(snapshot.buckets)
+    ]
+    rig.writer.append(runs, snapshot.upper)
+
+
+def rows_of(batches: list[pa.RecordBatch]) -> dict[bytes, bytes]:
+    """Give the bytes of values by those of keys."""
+    found = {}
+    for batch in batches:
+        keys, values = key_bytes(batch.column(KEY)), exact_bytes(batch.column(VALUE))
+        found |= dict(zip(keys.to_pylist(), values.to_pylist(), strict=True))
+    return found
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_what_was_written_is_read_and_looked_up(data: st.DataObject) -> None:
+    kind, other, count = data.draw(KINDS), data.draw(KINDS), data.draw(st.integers(1, 8))
+    schema = pa.schema([("k", kind), ("v", other)])
+    given_rows = pa.record_batch(
+        [data.draw(arrays(kind, count)), data.draw(arrays(other, count))], schema=schema
+    )
+    key, value = (pa.schema([schema.field(name)]) for name in ("k", "v"))
+    rig = Rig(definition=Definition(key, value, 2))
+    definition = rig.snapshot.definition
+    plain = pa.schema([*definition.key, *definition.value])
+    table = diffs(definition, conform(given_rows, plain), 1, diff=1)
+    apply(rig, table)
+    rows = table.combine_chunks().to_batches()
+    gone = rows[0].num_rows // 2
+    apply(rig, diffs(definition, conform(given_rows, plain), 2, diff=-1).slice(0, gone))
+    rig.fold(0, data.draw(st.integers(0, 2)))
+    snapshot = rig.snapshot
+    for epoch, wanted in ((1, rows_of(rows)), (2, rows_of([rows[0].slice(gone)]))):
+        read = [b for n in (0, 1) for b in rows_as_of(rig.store, snapshot, n, epoch=epoch)]
+        assert rows_of(read) == wanted
+    keys: Any = rows[0].column(KEY)
+    looked = WholeState(rig.store, snapshot).lookup(rows[0].column("hash").to_numpy(), keys)
+    assert [place >= 0 for place in looked.index] == [n >= gone for n in range(rows[0].num_rows)]
+    taken = looked.rows.take(pa.array(looked.index[gone:])).combine_chunks().to_batches()
+    assert rows_of(taken) == rows_of([rows[0].slice(gone)])

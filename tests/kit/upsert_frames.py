@@ -33,9 +33,15 @@ class Frame:
     def __init__(
         self, context: Any, parts: Iterable[list[pa.RecordBatch]], dies_at: int | None = None
     ) -> None:
-        self.sparkSession = SimpleNamespace(sparkContext=context)
+        self.sparkSession = SimpleNamespace(sparkContext=context, range=self._range)
         self.parts = list(parts)
         self.context, self.dies_at = context, dies_at
+
+    def _range(self, start: int, end: int, each: int, count: int) -> Frame:
+        found: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
+        for number in range(start, end, each):
+            found[number % count].append(pa.record_batch({"id": [number]}))
+        return Frame(self.context, found, self.dies_at)
 
     def mapInArrow(self, step: Callable[..., Any], schema: str) -> Frame:  # noqa: N802
         done = []

@@ -10,6 +10,7 @@ import pytest
 from upsert_frames import Context, Died, Frame, Query
 
 from quiver.errors import ConfigError, FencedError, InputError, SourceError
+from quiver.spark.upsert import tending
 from quiver.spark.upsert.preparing import Reading
 from quiver.spark.upsert.recovery import BEFORE
 from quiver.spark.upsert.splits import SplitPlan
@@ -201,3 +202,20 @@ def test_whatever_dies_and_is_lost_each_command_is_in_once(tmp_path, seed) -> No
     assert begun == len(commands)
     assert values(query) == model
     assert query.sums() == dict.fromkeys(model.items(), 1)
+
+
+def test_much_is_folded_by_tasks_and_little_by_the_driver(query, monkeypatch) -> None:
+    def fill(count: int) -> int:
+        frame = query.frame([row(n, query.number, 10**9 * query.number + n) for n in range(count)])
+        query.batches(frame, query.number)
+        query.number += 1
+        return frame.context.tasks
+
+    few = fill(10)
+    assert fill(60_000) == few  # Three buckets of 20,000 are to be folded: not much.
+    assert [ref.kind for ref in query.snapshot().files].count("base") == 3
+    monkeypatch.setattr(tending, "ROWS_MIN", 1_000)
+    assert fill(60_000) == few + 3
+    snapshot = query.snapshot()
+    assert {ref.last for ref in snapshot.files if ref.kind == "base"} == {snapshot.upper - 1}
+    assert values(query) == dict.fromkeys(range(60_000), 2)

@@ -9,6 +9,7 @@
 ``applying``    a task's second step: look up, tell differences, write a run
 ``fitting``     what a query's columns are in a collection that is there
 ``recovery``    whether a batch is in already, and which of its rows
+``tending``     the collection tended behind a batch, by the tasks where there is much to fold
 ``batches``     what the driver does with each micro-batch
 ==============  ===========================================================================
 

@@ -11,12 +11,11 @@ The append is the one moment at which a batch comes in, as a whole, with how far
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from quiver.errors import ConfigError, MissingError, SourceError
@@ -26,7 +25,8 @@ from quiver.spark.upsert.applying import Applied, Applying
 from quiver.spark.upsert.fitting import fit
 from quiver.spark.upsert.preparing import Preparing, Reading
 from quiver.spark.upsert.recovery import Batch, advanced, decide
-from quiver.spark.upsert.wire import PROGRESS, RESULT_DDL, WIRE_DDL, read_progress
+from quiver.spark.upsert.tending import hands
+from quiver.spark.upsert.wire import PROGRESS, RESULT_DDL, WIRE_DDL, read_progress, step
 from quiver.upsert.persist import Collection, Snapshot, Writer
 from quiver.upsert.rows import Definition, Misfit
 from quiver.upsert.tending import Limits, Tender
@@ -82,15 +82,6 @@ class _Found:
         return cls(buckets, ends)
 
 
-def _step(act: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> Any:  # noqa: ANN401
-    """Give a plain function: Spark looks at how many arguments it takes."""
-
-    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return act(batches)
-
-    return step
-
-
 @dataclass
 class _Run:
     """One start of a query: it writes until another one does."""
@@ -136,7 +127,7 @@ class Batches:
                 command_count=sum(each.commands for each in found.buckets),
                 row_count=sum(each.run.rows for each in found.buckets if each.run),
             )
-            mine.tender.tend()
+            mine.tender.tend(hands(frame.sparkSession, self._target.store))
 
     def _open(self, run: str, batch: tuple[str, int]) -> _Run:
         """Give the writer of a start of the query; the first time it fences all others.
@@ -168,9 +159,9 @@ class Batches:
             self._reading, wider.definition, parts, floors=floors, misfit=self._target.misfit
         )
         apply = Applying(self._target.store, wider)
-        packed = frame.mapInArrow(_step(prepare), WIRE_DDL)
+        packed = frame.mapInArrow(step(prepare), WIRE_DDL)
         ordered = packed.repartitionById(parts, "part").sortWithinPartitions("bucket")
-        return _Found.of(ordered.mapInArrow(_step(apply), RESULT_DDL).collect())
+        return _Found.of(ordered.mapInArrow(step(apply), RESULT_DDL).collect())
 
     def _append(self, mine: _Run, snapshot: Snapshot, *, batch: Batch, found: _Found) -> None:
         source = self._target.source

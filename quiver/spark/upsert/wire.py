@@ -16,7 +16,7 @@ column
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ __all__ = [
     "progress",
     "read_progress",
     "result",
+    "step",
     "unpack",
 ]
 
@@ -106,6 +107,15 @@ def by_bucket(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[byt
             pieces.append(data[row].as_py())
     if bucket is not None:
         yield bucket, pieces
+
+
+def step(act: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> Any:  # noqa: ANN401
+    """Give a plain function of what a task does: Spark looks at how many arguments it takes."""
+
+    def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return act(batches)
+
+    return step
 
 
 def _encoded(commands: Commands) -> bytes:

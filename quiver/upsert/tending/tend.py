@@ -9,9 +9,9 @@ twice. A writer that was fenced may therefore still delete what it had chosen, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from quiver.clock import Clock, SystemClock
 from quiver.errors import DamagedEntry
@@ -38,7 +38,17 @@ from quiver.upsert.tending.rules import (
     since_for,
 )
 
-__all__ = ["GRACE", "MARKER", "SWEEP_INTERVAL", "Swept", "Tended", "Tender", "sweep", "tend"]
+__all__ = [
+    "GRACE",
+    "MARKER",
+    "SWEEP_INTERVAL",
+    "Hands",
+    "Swept",
+    "Tended",
+    "Tender",
+    "sweep",
+    "tend",
+]
 
 GRACE: Final = "10m"
 """How long a dropped file can be read by who read the manifest before, unless told otherwise."""
@@ -46,6 +56,10 @@ SWEEP_INTERVAL: Final = "1h"
 """Time between two looks for files that nobody ever named."""
 MARKER: Final = "tending"
 """An object that is put to learn what time it is by the clock of the store."""
+
+Hands: TypeAlias = Callable[[Snapshot, Sequence[Act]], Iterable[FileRef]]
+"""Has acts done that were due in a snapshot, elsewhere perhaps; gives a file for each, in order."""
+
 _TOGETHER_BYTES: Final = 64 << 20
 """So many bytes are written before the manifest names what was written."""
 
@@ -94,14 +108,15 @@ def tend(
     grace: str = GRACE,
     clock: Clock | None = None,
     dry_run: bool = False,
+    hands: Hands | None = None,
 ) -> Tended:
-    """Do what is due, as far as the limits allow at a time.
+    """Do what is due, as far as the limits allow at a time; one after the other without ``hands``.
 
     Raises FencedError, DamageError, and what the store raises; nothing is lost by that.
     """
     grace_ns = parse_duration(grace)
     way = _Way(writer, limits or Limits(), grace_ns=grace_ns, clock=clock or SystemClock())
-    return way.dry() if dry_run else way.go()
+    return way.dry() if dry_run else way.go(hands or way.by_itself)
 
 
 def sweep(
@@ -152,9 +167,9 @@ class Tender:
         self._interval_ns = parse_duration(sweep_interval)
         self._due_ns: int | None = None
 
-    def tend(self) -> Tended:
+    def tend(self, hands: Hands | None = None) -> Tended:
         """Do what is due; the first time, and then once in an interval, with a look for garbage."""
-        found = tend(self._writer, self._limits, grace=self._grace, clock=self._clock)
+        found = tend(self._writer, self._limits, grace=self._grace, clock=self._clock, hands=hands)
         now = self._clock.monotonic_ns()
         if self._due_ns is None or now >= self._due_ns:
             sweep(self._writer, grace=self._grace, clock=self._clock)
@@ -183,15 +198,19 @@ class _Way:
         dropped = len(old) + len(forgotten(files, since))
         return self._tended(now, left=len(acts) - len(now), since=since, counts=(dropped, deleted))
 
-    def go(self) -> Tended:
+    def by_itself(self, snapshot: Snapshot, acts: Sequence[Act]) -> Iterable[FileRef]:
+        """Do one act after the other."""
+        return (perform(self._store, snapshot, act, clock=self._clock) for act in acts)
+
+    def go(self, hands: Hands) -> Tended:
         """Do it."""
         snapshot = self._writer.snapshot()
         acts = due(snapshot, self._limits)
         now = chosen(acts, self._limits)
         before = {each.name for each in snapshot.manifest.dropped}
         done: list[_Done] = []
-        for act in now:
-            done.append(_Done(act, perform(self._store, snapshot, act, clock=self._clock)))
+        for act, ref in zip(now, hands(snapshot, now) if now else (), strict=True):
+            done.append(_Done(act, ref))
             if sum(each.ref.byte_count for each in done) >= _TOGETHER_BYTES:
                 snapshot = self._change(snapshot, done, ())
                 done = []

@@ -57,6 +57,7 @@ def test_sources_do_not_know_each_other() -> None:
         ({}, ("q", 1), "query q is at batch 1, and the collection has nothing of it"),
         ({"spark": Source("q", 4)}, ("q", 6), "has its batches up to 4"),
         ({"spark": Source("p", 4)}, ("q", 3), "has what query p read since"),
+        ({"spark": Source("", 4, {"a": 1})}, ("q", 3), "has what somebody else read since"),
     ],
 )
 def test_batches_that_are_missing_are_an_error(sources, batch, message) -> None:

@@ -66,6 +66,12 @@ def test_all_rows_may_be_of_one_split() -> None:
     assert ends.next == {"rows": 3}
 
 
+def test_splits_whose_names_have_slashes_are_told_apart() -> None:
+    ends = Ends(SplitPlan(("a", "b"), ("at",)))
+    ends.sift(pa.table({"a": ["x/y", "x", "%2F"], "b": ["z", "y/z", "/"], "at": [1, 2, 3]}))
+    assert ends.next == {"x%2Fy/z": 2, "x/y%2Fz": 3, "%252F/%2F": 4}
+
+
 def test_no_rows_say_nothing() -> None:
     ends = Ends(KAFKA)
     assert ends.sift(kafka(("a", 0, 0)).slice(1)).num_rows == 0

@@ -198,6 +198,15 @@ def test_a_value_that_does_not_fit_is_an_error_until_a_good_one_comes(rig) -> No
     assert rig.values() == {0: "good", 2: None}
 
 
+def test_keys_may_have_no_value_at_all(tmp_path) -> None:
+    definition = Definition(DEFINITION.key, pa.schema([]), 2)
+    plan = Plan(("k",), (), ("seq",), "gone")
+    rig = Rig(FolderBucket(str(tmp_path)), Reading(TYPES, plan), definition)
+    rig.put([batch(put(1, None, 1), put(2, None, 2), put(3, None, 3))])
+    rig.put([batch(put(2, None, 4, gone=True), put(3, None, 5))])
+    assert sorted(rig.values()) == [1, 3]
+
+
 def test_how_far_a_task_came_is_told_also_where_all_of_it_was_in(rig) -> None:
     rig.reading = Reading(TYPES, PLAN, SplitPlan((), ("seq",), form="rows"))
     tasks = [[batch(put(1, "x", 1), put(2, "y", 2))], [batch(put(3, "z", 3))], []]

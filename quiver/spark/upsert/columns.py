@@ -76,8 +76,7 @@ def choose(frame: DataFrame, asked: Asked, *, buckets: int) -> Chosen:
         wanted[name] = _column(frame, name)
     wanted |= ordering
     if asked.delete_when is not None:
-        given = asked.delete_when
-        wanted[_DELETE] = f.expr(given) if isinstance(given, str) else given
+        wanted[_DELETE] = _condition(frame, asked.delete_when)
     chosen, types = _select(frame, wanted)
     delete = _DELETE if asked.delete_when is not None else None
     plan = Plan(tuple(asked.key), tuple(value), order, delete)
@@ -132,6 +131,12 @@ def _column(frame: DataFrame, name: str) -> Column:
         what = "is there more than once" if name in known else "is not there"
         raise InputError(f"column {name!r} {what}", hint=f"there are {', '.join(known)}")
     return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _condition(frame: DataFrame, given: str | Column) -> Column:
+    if not isinstance(given, str):
+        return given
+    return _column(frame, given) if given in frame.columns else f.expr(given)
 
 
 def _select(frame: DataFrame, wanted: Mapping[str, Column]) -> tuple[DataFrame, pa.Schema]:

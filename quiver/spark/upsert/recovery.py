@@ -56,7 +56,10 @@ def decide(sources: Mapping[str, Source], name: str, batch: tuple[str, int]) -> 
     record = sources.get(name)
     if record is None or record.query != query:
         if number:
-            what = "nothing of it" if record is None else f"what query {record.query} read since"
+            what = "nothing of it"
+            if record is not None:
+                who = f"query {record.query}" if record.query else "somebody else"
+                what = f"what {who} read since"
             raise SourceError(
                 f"query {query} is at batch {number:,}, and the collection has {what}",
                 split=name,

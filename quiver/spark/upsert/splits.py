@@ -30,7 +30,7 @@ class SplitPlan:
     """Which columns name the split of a row, and which its offset.
 
     Of two offset columns the second counts within the first, as bundles do within a segment. A
-    split is named as ``form`` says, or by the values with a ``/`` in between.
+    split is named as ``form`` says, or by the values with a ``/`` in between (``%2F`` in them).
     """
 
     split: tuple[str, ...]
@@ -106,8 +106,13 @@ class Ends:
             names = [
                 (*names[code // len(values)], values[code % len(values)]) for code in used.tolist()
             ]
-        form = self.plan.form
-        return codes, [form.format(*n) if form else "/".join(map(str, n)) for n in names]
+        form = self.plan.form or "/".join(["{}"] * len(self.plan.split))
+        return codes, [form.format(*map(_plain, values)) for values in names]
+
+
+def _plain(value: object) -> str:
+    """Write a part of the name of a split so that no two splits have one name."""
+    return str(value).replace("%", "%25").replace("/", "%2F")
 
 
 def numbers(rows: pa.Table, name: str) -> _Numbers:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["upsert"]
 
-_SUBSCRIBER: Final = "upsert"
+_DIGITS: Final = 8
+_SLOT_MAX: Final = 64
 
 
 @verb(
@@ -67,10 +68,8 @@ _SUBSCRIBER: Final = "upsert"
 )
 @click.option(
     "--subscriber",
-    default=_SUBSCRIBER,
-    show_default=True,
     metavar="NAME",
-    help="Who acks; registered if it is new. One for each collection.",
+    help="Who acks; registered if it is new. Default: one of the slot and the collection.",
 )
 @click.option("--follow", is_flag=True, help="Go on with what comes, until SIGINT or SIGTERM.")
 @click.option(
@@ -113,7 +112,7 @@ def upsert(
     *,
     folder: str,
     into: str,
-    subscriber: str,
+    subscriber: str | None,
     follow: bool,
     options: tuple[str, ...],
     metrics: str | None,
@@ -136,25 +135,29 @@ def upsert(
     Rows whose key has a null become error rows, for a reader to see; a row for a key that is good
     takes its error away.
     """
+    import quiver
     from quiver.cli.inspect import open_folder
     from quiver.clock import SystemClock
+    from quiver.consumer import is_known
     from quiver.manifest import StoreManifest
+    from quiver.ship.objects import probe
     from quiver.subscriber import check_name
     from quiver.upsert.feeding import Feeder
 
     check_endpoint(metrics)
-    check_name(subscriber)
     how = _feed_options(**given)
+    target = open_place(into, options)
+    name = _name_of(how.slot, target.place) if subscriber is None else subscriber
+    check_name(name)
     clock = SystemClock()
     with closing(open_folder(folder)) as disk:
         StoreManifest.read(disk).slots[how.slot]
-    import quiver
-
+        was_known = is_known(disk, name)
     told = _Told(output, clock)
-    target = open_place(into, options, probed=True)
+    probe(target)
     config = settings(output).config
     with (
-        quiver.subscribe(folder, subscriber, slots=[how.slot], config=config) as consumer,
+        quiver.subscribe(folder, name, slots=[how.slot], config=config) as consumer,
         folder_scraped(output, folder, metrics),
     ):
         feeder = Feeder(consumer, target, options=how, watch=told.hear)
@@ -162,8 +165,13 @@ def upsert(
             tally = feeder.run(follow=follow)
         is_paused = consumer.is_paused
     told.end(tally)
+    if was_known and tally.is_begun:
+        output.warn(
+            f"{name} is no new subscriber, and the collection had nothing of this store: what it "
+            "acked before is not in it"
+        )
     if is_paused:
-        output.warn(f"{subscriber} is paused, so nothing was taken: quiver subscriber resume")
+        output.warn(f"{name} is paused, so nothing was taken: quiver subscriber resume")
     if tally.is_held_up:
         output.warn(
             "bundles are left: they wait for an earlier one, which is to be tried again later"
@@ -191,6 +199,15 @@ def _feed_options(
         pass_damaged=damaged == "skip",
         **same,
     )
+
+
+def _name_of(slot: str, place: str) -> str:
+    """Give the subscriber that is of this slot and this collection, and of no other."""
+    from blake3 import blake3
+
+    shown = "".join(char if char.isalnum() and char.isascii() else "-" for char in slot)
+    digest = blake3(f"{slot}\0{place}".encode(errors="surrogatepass")).hexdigest()
+    return f"upsert-{shown[:_SLOT_MAX]}-{digest[:_DIGITS]}"
 
 
 def _names(text: str, option: str) -> Sequence[str]:

@@ -26,12 +26,13 @@ from collections.abc import Collection
 from quiver.clock import Clock
 from quiver.config_file import ConfigLike, config_of
 from quiver.consumer.consumer import Consumer
+from quiver.consumer.positions import is_known
 from quiver.consumer.segments import Pending, SegmentConsumer
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.start import Start
 from quiver.engine.wanted import DeliveryOrder
 
-__all__ = ["Consumer", "Pending", "SegmentConsumer", "subscribe"]
+__all__ = ["Consumer", "Pending", "SegmentConsumer", "is_known", "subscribe"]
 
 
 def subscribe(

@@ -14,12 +14,10 @@ from quiver.config import Config
 from quiver.consumer import lease
 from quiver.consumer.follower import Follower
 from quiver.consumer.keeper import Keeper
-from quiver.consumer.positions import ack_before, first_open
+from quiver.consumer.positions import ack_before, first_open, is_known
 from quiver.disk import Disk
 from quiver.engine import delivery, lifecycle
-from quiver.engine.beside import read_acks
 from quiver.engine.core import core_folder, core_numbers
-from quiver.engine.inboxes import inbox_folder
 from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Position, Start, parse_start
 from quiver.engine.subscription import Subscription, check_limit
@@ -73,7 +71,7 @@ class Consumer:
         self._let_go = let_go
         interval_ns = parse_duration(commit_interval, key="commit_interval")
         self._keeper: Keeper | None = None
-        if core is None and start != "earliest" and self._was_here():
+        if core is None and start != "earliest" and is_known(disk, name):
             self._start = "earliest"
         self._find_cores()
         self._start = "earliest"  # In a core that is made later nothing lies before.
@@ -82,14 +80,6 @@ class Consumer:
             raise InputError(f"core: the store has no core {core}", hint=f"{core_numbers(disk)}")
         if keep:
             self._keeper = Keeper(self, disk, interval_ns)
-
-    def _was_here(self) -> bool:
-        """Whether any core knows the subscriber; one that does not is newer than that."""
-        cores = core_numbers(self._disk)
-        inboxes = [f"{inbox_folder(core_folder(number))}/{self.name}" for number in cores]
-        return any(self._disk.stat(path) is not None for path in inboxes) or any(
-            self.name in read_acks(self._disk, number, {}).registry for number in cores
-        )
 
     def _find_cores(self) -> None:
         """Follow the cores that are there by now."""

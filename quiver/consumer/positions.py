@@ -1,11 +1,24 @@
-"""How far a subscriber is in one core, as a position; and acks of all that is before one."""
+"""How far a subscriber is in one core, as a position; acks of all before one; who is new."""
 
 from __future__ import annotations
 
 from quiver.consumer.follower import Follower
+from quiver.disk import Disk
+from quiver.engine.beside import read_acks
+from quiver.engine.core import core_folder, core_numbers
+from quiver.engine.inboxes import inbox_folder
 from quiver.engine.start import Position
 
-__all__ = ["ack_before", "first_open"]
+__all__ = ["ack_before", "first_open", "is_known"]
+
+
+def is_known(disk: Disk, name: str) -> bool:
+    """Whether any core of a store knows a subscriber; one that does not is newer than that."""
+    cores = core_numbers(disk)
+    inboxes = [f"{inbox_folder(core_folder(number))}/{name}" for number in cores]
+    return any(disk.stat(path) is not None for path in inboxes) or any(
+        name in read_acks(disk, number, {}).registry for number in cores
+    )
 
 
 def first_open(follower: Follower, name: str) -> Position:

@@ -266,6 +266,11 @@ class Subscription:
         self.check_lease()
 
     @property
+    def closed(self) -> bool:
+        """Whether nothing more will come: it was closed, or the store was."""
+        return self._is_over
+
+    @property
     def store_id(self) -> str:
         """The id of the store, 32 hexadecimal digits."""
         return self._core.manifest.store_id

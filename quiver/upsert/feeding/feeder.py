@@ -72,6 +72,8 @@ class Feeder:
     def run(self, *, follow: bool = False) -> FeedTally:
         """Feed what there is, or with ``follow`` all that comes until ``stop``.
 
+        It ends as well when the subscriber is closed.
+
         While the store of the collection cannot be reached this tries again, with ``follow``
         without end. Raises FencedError if somebody newer writes the collection, InputError for
         rows that cannot be taken, DamageError, RemoteError, and SubscriberError if another process
@@ -96,7 +98,7 @@ class Feeder:
                     self._pause(failures)
                     continue
                 failures = 0
-                if self._stopping or not (is_any or follow):
+                if self._stopping or self._intake.is_over or not (is_any or follow):
                     self.tally.is_cut_short = self._stopping
                     return self.tally
         finally:
@@ -117,7 +119,9 @@ class Feeder:
         if not gathered.parts:
             return False
         shaped = self._shaper.shape([part.rows for part in gathered.parts], self._target.definition)
+        is_first = not self._intake.offsets
         told = self._target.append(shaped, gathered.positions())
+        self.tally.is_begun |= is_first and told is not None
         self._intake.ack(gathered)
         bundle_count = sum(part.bundle_count for part in gathered.parts)
         if told is None:
@@ -151,7 +155,7 @@ class Feeder:
                 continue
             if follow and self._intake.is_held_up:
                 self._clock.pause(_LOOK)
-            if not (follow and gathered.parts):
+            if self._intake.is_over or not (follow and gathered.parts):
                 break
         return gathered
 

@@ -28,6 +28,8 @@ __all__ = ["Gathered", "Intake", "Part", "Subscriber"]
 
 _RUN: Final = 1000
 """Bundles that are claimed at a time."""
+_PARTS_MAX: Final = 1 << 14
+"""Of an epoch, however few rows they have: each is held until it is acked."""
 
 
 class Subscriber(Protocol):
@@ -36,6 +38,11 @@ class Subscriber(Protocol):
     @property
     def store_id(self) -> str:
         """The id of the store."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
         ...
 
     def poll_run(self, limit: int = ...) -> BundleRun | None:
@@ -129,8 +136,15 @@ class Intake:
                 )
         self.offsets = dict(offsets)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the subscriber was closed."""
+        return self._subscriber.closed
+
     def fits(self, gathered: Gathered) -> bool:
         """Whether what is ahead may join an epoch, or has to be looked for."""
+        if len(gathered.parts) >= _PARTS_MAX:
+            return False
         if not self._ahead:
             return gathered.row_count < self._options.rows and (
                 gathered.byte_count < self._options.limits[0]
@@ -241,7 +255,8 @@ class Intake:
         self.offsets.update(gathered.positions())
         for part in gathered.parts:
             if part.run is not None:
-                part.run.ack()
+                with suppress(ClosedError):  # Its place is in: it comes again, and is left out.
+                    part.run.ack()
                 self._held.remove(part.run)
                 if self._ends.get(part.core) == part.stop:
                     del self._ends[part.core]

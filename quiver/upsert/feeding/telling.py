@@ -57,6 +57,8 @@ class FeedTally:
     """Bundles that came again and were in already."""
     passed_count: int = 0
     """Segments that could not be opened and were left behind."""
+    is_begun: bool = False
+    """Whether the collection had nothing of the slot of this store before."""
     is_held_up: bool = False
     """Whether bundles are left that wait for an earlier one which is to be tried again."""
     is_cut_short: bool = False

@@ -51,6 +51,7 @@ class Script:
     """A subscriber that does one thing after the other; waiting takes as long as it is told."""
 
     store_id = "5" * 32
+    closed = False
 
     def __init__(self, clock: ManualClock, *acts: Run | str | int | Callable[[], object]) -> None:
         self.clock, self.acts = clock, deque(acts)
@@ -111,7 +112,8 @@ class Play:
 
 
 def run(place: int, *values: int) -> Run:
-    return Run((0, place), [table([(value, value)]) for value in values])
+    rows = [table([(value, value)]) for value in values]
+    return Run((0, place), rows or [table([])])
 
 
 def test_rows_wait_for_others_as_long_as_they_are_told() -> None:
@@ -209,6 +211,30 @@ def test_what_is_in_hands_goes_back_if_the_subscriber_is_lost() -> None:
     with pytest.raises(SubscriberError):
         play.follow(first, lost)
     assert first.outcome == "deferred"
+
+
+@pytest.mark.parametrize("what", ["subscription", "store", "consumer"])
+def test_it_ends_when_the_subscriber_is_closed(what) -> None:
+    rig = Feeding()
+    rig.fill(2)
+    with rig.open() as store:
+        owner = rig.subscribe() if what == "consumer" else store
+        subscriber = owner if what == "consumer" else store.subscribe("own", slots=["users"])
+        feeder = rig.feeder(subscriber, every=0)
+        closed = {"store": store, "consumer": owner, "subscription": subscriber}[what]
+        feeder._watch = lambda told: (rig.told.append(told), closed.close())
+        assert feeder.run(follow=True).bundle_count == 2
+    rig.check()
+
+
+def test_bundles_without_rows_are_not_held_without_end(monkeypatch) -> None:
+    monkeypatch.setattr("quiver.upsert.feeding.intake._PARTS_MAX", 2)
+    play = Play(every="1h")
+    script = play.follow(*(run(n) for n in range(4)), run(4, 1))
+    assert [each.outcome for each in script.given] == ["acked"] * 5
+    assert [told.bundle_count for told in play.told] == [1]
+    assert play.tally.bundle_count == 5
+    assert held(play.bucket) == {1: 1}
 
 
 def test_bundles_that_share_no_schema_are_taken_one_by_one() -> None:

@@ -36,7 +36,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-profile top-picture fuzz demo demo-stream demo-ship spark-kills ship-kills clean
+.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert spark-kills ship-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -138,6 +138,9 @@ bench-growth: $(BENCH_READY) ## backlog, subscribers and memory: what grows; wri
 bench-ship: $(READY) ## the queue in object storage against plain puts and gets; writes bench/SHIP.md; four minutes; QUICK=1 only tries it
 	$(BIN)/python -m bench.ship $(if $(QUICK),--rounds 1 --scale 0.05 --try)
 
+bench-upsert: $(BENCH_READY) ## upserts against MERGE of delta-rs; writes bench/UPSERT.md; eight minutes; QUICK=1 only tries it
+	$(BIN)/python -m bench.upsert $(if $(QUICK),--rounds 1 --scale 0.02 --try)
+
 bench-profile: $(BENCH_READY) ## flame graphs of what misses its goal, WORK=name for one; writes bench/PROFILES.md; two minutes
 	$(BIN)/python -m bench.profiling $(if $(WORK),--work $(WORK))
 
@@ -172,6 +175,9 @@ demo-stream: $(READY) ## write, stream with Spark, kill each of them, compare, i
 
 demo-ship: $(READY) ## two stores through a queue in an S3 server into Spark, one kill of each, in three minutes
 	$(BIN)/python -m bench.demo_ship
+
+demo-upsert: $(READY) ## a year of flights as upserts through Spark, killed and compared with pandas, in a minute
+	$(BIN)/python -m bench.demo_upsert
 
 spark-kills: $(READY) ## demo-stream with ROUNDS (200) kills; writes bench/SPARK_KILLS.md; half an hour
 	$(BIN)/python -m bench.demo_stream --rounds $(ROUNDS) --dir out/spark-kills --result bench/SPARK_KILLS.md

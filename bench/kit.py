@@ -94,6 +94,8 @@ class Bench:
         self.notes: list[str] = []
         self.versions: dict[str, str] = {}
         """Of what it is compared with."""
+        self.more: dict[str, Any] = {}
+        """What else the JSON has: the values of a picture, for instance."""
 
     def interleave(self, **acts: Callable[[], Any]) -> dict[str, list[Any]]:
         """Do each thing once unmeasured, then ``rounds`` times in turn; what each of them gave."""
@@ -129,7 +131,8 @@ class Bench:
     def save(self) -> None:
         """Write ``bench/<PART>.md`` and ``bench/<part>.json``, which ``make bench`` joins."""
         about = {"title": self.title, "rounds": self.rounds, "scale": self.scale}
-        save(self.part, self.page(), **about, versions=self.versions, rows=self.rows)
+        about |= {"versions": self.versions, "rows": self.rows}
+        save(self.part, self.page(), **about, **self.more)
 
     def page(self) -> str:
         """Write the page."""
@@ -151,9 +154,17 @@ class Bench:
 
 
 def run_parts(
-    part: str, title: str, acts: Mapping[str, Callable[[Bench], object]], *, rounds: int = 5
+    part: str,
+    title: str,
+    acts: Mapping[str, Callable[[Bench], object]],
+    *,
+    rounds: int = 5,
+    draw: Callable[[Bench], object] = lambda _: None,
 ) -> None:
-    """Be the program of a bench: read the options, measure, write the page unless told not to."""
+    """Be the program of a bench: read the options, measure, write the page unless told not to.
+
+    With a page goes the picture that ``draw`` makes.
+    """
     options = argparse.ArgumentParser(prog=f"bench.{part}", description=title)
     options.add_argument("--rounds", type=int, default=rounds)
     options.add_argument("--scale", type=float, default=1.0, help="of the amount of data")
@@ -167,6 +178,7 @@ def run_parts(
             acts[name](bench)
     if not asked.attempt and not asked.only:
         bench.save()
+        draw(bench)
     print(bench.page())
 
 

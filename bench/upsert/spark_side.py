@@ -1,0 +1,110 @@
+"""The way with Spark: a store, a streaming query, a collection; each batch is one segment."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+import quiver
+from bench.demo_stream.processes import descendants
+from bench.upsert.gauges import Memory, memory_of
+from bench.upsert.load import GONE, KEY, ORDER, VALUE
+from bench.upsert.ours import BUCKETS, rows_of
+from quiver.ship.objects import open_bucket
+from quiver.spark import upsert
+from quiver.upsert.persist import Collection
+from quiver.upsert.tending import Limits, due
+
+__all__ = ["Sparked", "Took"]
+
+SLOT: Final = "commands"
+_CONFIG: Final = {"segment": {"target_size": "1GiB"}, "wal": {"durability": "segment"}}
+_TRIGGER: Final = "500 milliseconds"
+"""Between two looks for more: so seldom that the other sides are not in its way."""
+
+
+_TEND_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.02
+
+
+class Took(NamedTuple):
+    """Seconds of one micro-batch."""
+
+    batch: float
+    """From its rows to its epoch: what Spark calls addBatch."""
+    trigger: float
+    """All of it, Spark's planning and its log too."""
+
+
+class Sparked:
+    """A query that takes one segment with each micro-batch."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        folder.mkdir()
+        self._spark, self._folder = spark, folder
+        self._collection = folder / "collection"
+        self._store = quiver.open(folder / "store", slots=[SLOT], config=_CONFIG, worker=False)
+        self._query: Any = None
+        self._told = -1
+
+    def _start(self) -> Any:
+        checkpoint = str(self._folder / "checkpoint")
+        options = {"slot": SLOT, "subscriber": "bench", "checkpointLocation": checkpoint}
+        options |= {"includeMetadata": "true", "sink": "synced", "maxSegmentsPerTrigger": "1"}
+        frame = self._spark.readStream.format("quiver").options(**options)
+        writer = upsert(
+            frame.load(str(self._folder / "store")),
+            into=str(self._collection),
+            key=KEY,
+            value=VALUE,
+            order_by=ORDER,
+            delete_when=GONE,
+            buckets=BUCKETS,
+            checkpoint=checkpoint,
+        )
+        return writer.trigger(processingTime=_TRIGGER).start()
+
+    def take(self, commands: pa.Table) -> Took:
+        """Put a batch into the store, and wait until the query has it."""
+        self._store.append({SLOT: commands})
+        self._store.finalize()
+        if self._query is None:
+            self._query = self._start()
+        self._query.processAllAvailable()
+        told = [one for one in self._query.recentProgress if one.batchId > self._told]
+        (done,) = [one for one in told if one.numInputRows]
+        if done.numInputRows != commands.num_rows:
+            raise SystemExit(f"a micro-batch has {done.numInputRows:,} rows of another batch")
+        self._told = told[-1].batchId
+        self._await_tended()
+        step = done.durationMs
+        return Took(step["addBatch"] / 1e3, step["triggerExecution"] / 1e3)
+
+    def _await_tended(self) -> None:
+        """Wait until nothing is due in the collection: no side works while another is timed."""
+        store: Any = open_bucket(str(self._collection), environ={})
+        collection = Collection.open(store)
+        limit = time.monotonic() + _TEND_SECONDS
+        while due(collection.snapshot(), Limits()) and time.monotonic() < limit:
+            time.sleep(_POLL_SECONDS)
+
+    def memory(self) -> tuple[Memory, list[Memory]]:
+        """Say what the JVM has, and each Python worker."""
+        jvm = self._spark._jvm.java.lang.ProcessHandle.current().pid()  # noqa: SLF001 No other way.
+        workers = [memory_of(pid) for pid in descendants(jvm, named="pyspark.daemon")]
+        own = memory_of(jvm)
+        assert own is not None
+        return own, [worker for worker in workers if worker is not None]
+
+    def rows(self) -> pa.Table:
+        """Read all rows."""
+        return rows_of(self._collection)
+
+    def stop(self) -> None:
+        """End the query and close the store."""
+        if self._query is not None:
+            self._query.stop()
+        self._store.close()

@@ -52,7 +52,7 @@ class Ours:
             commands = prepare(table, _PLAN, self._definition)
         with self._step("buckets"):
             snapshot = self._writer.snapshot()
-            owners = buckets_of(commands.hashes, snapshot.buckets).astype(np.uint16)
+            owners = buckets_of(commands.hashes, snapshot.buckets)
             order = np.argsort(owners, kind="stable")
             edges = np.searchsorted(owners[order], np.arange(snapshot.buckets + 1))
             parts = [order[start:end] for start, end in pairwise(edges)]

@@ -40,9 +40,9 @@ def key_hashes(rows: pa.LargeBinaryArray) -> _Words:
     return found
 
 
-def buckets_of(hashes: _Words, buckets: int) -> npt.NDArray[np.int32]:
-    """Give for each hash the bucket in which its key is."""
-    return (hashes % np.uint64(buckets)).astype(np.int32)
+def buckets_of(hashes: _Words, buckets: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Give for each hash the bucket in which its key is, in numbers that are sorted soon."""
+    return (hashes % np.uint64(buckets)).astype(np.min_scalar_type(max(buckets - 1, 0)))
 
 
 def _hash_window(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> _Words:

@@ -8,6 +8,8 @@ DEFECTS ?= 50
 SPARK_KILLS ?= 15
 SHIP_KILLS ?= 10
 UPSERT_SPARK_KILLS ?= 2
+UPSERT_KILLS ?= 5
+UPSERT_IMAGES ?= 150
 BUCKET_STEPS ?= 300
 STREAM_CUTS ?= 6000
 FUZZ_SECONDS ?= 60
@@ -36,7 +38,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert spark-kills ship-kills clean
+.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert spark-kills ship-kills upsert-kills clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +103,9 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	QUIVER_UPSERT_SPARK_KILLS=$(UPSERT_SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_upsert_kills.py
 	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_ship_kills.py
+	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/upsert/tending
+	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
+		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600
 
 bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes; QUICK=1 only tries it
@@ -186,6 +191,10 @@ ship-kills: ROUNDS = 1000
 ship-kills: $(READY) ## kill all who use a queue and its server, ROUNDS (1,000) kills; writes bench/SHIP_KILLS.md; forty minutes
 	QUIVER_END_KILLS=$(ROUNDS) $(BIN)/python -m pytest tests/ship/ends/test_kills.py --timeout 3600
 	$(BIN)/python -m bench.ship_kills --rounds $(ROUNDS) --dir out/ship-kills --result bench/SHIP_KILLS.md
+
+upsert-kills: ROUNDS = 500
+upsert-kills: $(READY) ## kill who writes, reads and follows a collection, ROUNDS (500) kills; writes bench/UPSERT_KILLS.md; twenty minutes
+	$(BIN)/python -m bench.upsert_kills --rounds $(ROUNDS) --dir out/upsert-kills --result bench/UPSERT_KILLS.md
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -112,7 +112,7 @@ class KillPlay(ABC):
         """Start all, and wait until something comes through."""
         self.home, self.actors = home, actors
         for actor in self.everybody():
-            actor.start(*self._fate())
+            actor.start(*(() if self.traffic is not None else (0,)))
         for _ in range(round(_FIRST_SECONDS / _LOOK_SECONDS)):
             if self.is_under_way():
                 return
@@ -189,6 +189,8 @@ class KillPlay(ABC):
 
     def _await_stop(self, actor: Actor) -> bool:
         """Wait for the moment at which an actor stands still by itself; say whether it came."""
+        if not any(actor.more):
+            return False
         for _ in range(round(_AIM_SECONDS / _LOOK_SECONDS)):
             if actor.is_stopped:
                 return True

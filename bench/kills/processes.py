@@ -61,10 +61,13 @@ class Actor:
         self._nursery = nursery
         self._handle: int | None = None
         self._pid = 0
+        self.more: tuple[int, ...] = ()
+        """What its last life was started with."""
         self.lives = 0
 
     def start(self, *more: int) -> None:
         """Begin another life."""
+        self.more = more
         self._pid = pid = self._nursery.fork(self.kind, self.lives, *self._numbers, *more)
         self.lives += 1
         with suppress(ProcessLookupError):  # It is gone already; whoever looks will see.

@@ -7,6 +7,8 @@ was dropped a grace ago    who read the manifest before that may be reading it s
 or is named by nothing,    it was written by a task that died or was done twice, or by a writer
 and was put and minted     that is fenced; a younger one may be on its way into the manifest
 a grace ago
+or is of a probe, and was  who tried the store was killed in the middle of that
+put a grace ago
 =========================  ===================================================================
 
 Times are by the clock of the store. A name from a clock that is fast says nothing of its age, and
@@ -22,11 +24,12 @@ from typing import Final
 
 from quiver.ship.batch import name_time_ms
 from quiver.ship.objects import Listed
+from quiver.ship.objects.probe import PROBES
 from quiver.upsert.persist.format import Dropped, Manifest
 
 __all__ = ["ENDING", "FOLDERS", "Moment", "expired", "named_by", "orphans", "restamped"]
 
-FOLDERS: Final = ("runs/", "bases/")
+FOLDERS: Final = ("runs/", "bases/", PROBES)
 ENDING: Final = ".arrow"
 
 
@@ -59,12 +62,15 @@ def orphans(listed: Iterable[Listed], named: AbstractSet[str], moment: Moment) -
     """Choose the files of ours that nobody names and that are old enough."""
     found = []
     for each in listed:
+        is_old = moment.store_ms - each.changed_ms >= moment.grace_ms
+        if each.key.startswith(PROBES):
+            found += [each] if is_old else []
+            continue
         folder, _, name = each.key.rpartition("/")
         minted_ms = name_time_ms(name, ending=ENDING)
         if f"{folder}/" not in FOLDERS or minted_ms is None or each.key in named:
             continue
         age_ms = moment.local_ms - minted_ms
-        is_old = moment.store_ms - each.changed_ms >= moment.grace_ms
         if is_old and not 0 <= age_ms < moment.grace_ms:
             found.append(each)
     return found

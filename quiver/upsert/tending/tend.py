@@ -312,7 +312,7 @@ def _place(ref: FileRef) -> tuple[int, bool, int]:
 
 def _moment(store: Bucket, clock: Clock, grace_ns: int) -> Moment:
     """Ask the store what time it is, by putting an object."""
-    store.put(MARKER, b"what the time was in this store\n")
+    store.write(MARKER, b"what the time was in this store\n")
     marks = [each.changed_ms for each in store.list(MARKER) if each.key == MARKER]
     if not marks:
         raise DamagedEntry("the store does not list what was put", path=store.place)

@@ -213,7 +213,8 @@ def test_what_nobody_names_goes_a_grace_after_it_was_put(store, clock) -> None:
     orphan = f"runs/{'0' * 25}1.arrow"
     future = f"bases/7{'Z' * 25}.arrow"
     foreign = {"runs/x.arrow", f"other/{'0' * 26}.arrow", f"runs/{'0' * 26}.tmp", "notes"}
-    for key in (orphan, future, *foreign):
+    probed = "probe/x-a"
+    for key in (orphan, future, probed, *foreign):
         store.put(key, b"x" * 10)
     assert sweep(modelled.writer, grace="10m", clock=clock).deleted == 0
     clock.step("10m")
@@ -221,8 +222,8 @@ def test_what_nobody_names_goes_a_grace_after_it_was_put(store, clock) -> None:
     assert {orphan, future} <= names(store)
     done = sweep(modelled.writer, grace="10m", clock=clock)
     assert said == done
-    assert (done.deleted, done.deleted_bytes, done.failed) == (2, 20, 0)
-    assert set(done.keys) == {orphan, future}
+    assert (done.deleted, done.deleted_bytes, done.failed) == (3, 30, 0)
+    assert set(done.keys) == {orphan, future, probed}
     assert {each.key for each in store.list("")} == mine | foreign | {"manifest", MARKER}
 
 

@@ -19,7 +19,7 @@ from quiver.upsert.tending import Limits
 
 __all__ = ["LIMITS", "PLAN", "SOURCE", "SPLIT", "Setup", "commands", "definition"]
 
-LIMITS: Final = Limits(history=30, live_runs_max=3, past_runs_max=3, fold_rows_min=150)
+LIMITS: Final = Limits(history=12, live_runs_max=3, past_runs_max=3, fold_rows_min=150)
 """Small, so that something is due all the time."""
 PLAN: Final = Plan(key=["id", "part"], order_by=["at"], delete_when="gone")
 SOURCE: Final = "feed"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from quiver.clock import Clock
 from quiver.upsert.persist import (
     Collection,
     Snapshot,
@@ -149,6 +150,6 @@ def looked_up(store: Any, snapshot: Snapshot, keys: int) -> State_:
     return found
 
 
-def begun(store: Any, seed: int = 1) -> Modelled:
+def begun(store: Any, seed: int = 1, *, clock: Clock | None = None) -> Modelled:
     """Make a collection in a store, and open it for writing."""
-    return Modelled(Collection.open(store, DEFINITION, create=True).writer(), seed)
+    return Modelled(Collection.open(store, DEFINITION, create=True, clock=clock).writer(), seed)

@@ -135,10 +135,15 @@ def sweep(
         local_ms = clock.wall_ns() // MILLISECOND
         store_ms = max([local_ms, *(each.changed_ms for each in listed)])
         moment = Moment(store_ms, local_ms, grace_ns // MILLISECOND)
-    # What is listed and unnamed now is never named: whoever could is fenced, or this writer.
-    manifest = writer.snapshot().manifest
-    found = orphans(listed, named_by(manifest), moment)
-    failed = set() if dry_run or not found else set(store.delete([each.key for each in found]))
+    snapshot = writer.snapshot()
+    found = orphans(listed, named_by(snapshot.manifest), moment)
+    failed: set[str] = set()
+    if found and not dry_run:
+        # What is listed and unnamed behind this is never named: whoever could is fenced, or this
+        # writer, and an append of his whose answer was lost does not come in any more.
+        snapshot = writer.change(lambda now: now.manifest)
+        found = orphans(found, named_by(snapshot.manifest), moment)
+        failed = set(store.delete([each.key for each in found])) if found else set()
     gone = [each for each in found if each.key not in failed]
     return Swept(
         looked=len(listed),

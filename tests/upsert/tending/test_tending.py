@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from faulty_bucket import FaultyBucket
 from tending_kit import Modelled, begun
 
 from quiver.errors import DamageError, FencedError, MissingError
-from quiver.ship.objects import FolderBucket, MemoryBucket
+from quiver.ship.objects import Conflict, FolderBucket, MemoryBucket, UnclearError
 from quiver.testing import ManualClock, MemoryDisk
 from quiver.upsert.persist import Collection, close_all
 from quiver.upsert.tending import MARKER, Limits, Tender, sweep, tend
@@ -225,6 +227,36 @@ def test_what_nobody_names_goes_a_grace_after_it_was_put(store, clock) -> None:
     assert (done.deleted, done.deleted_bytes, done.failed) == (3, 30, 0)
     assert set(done.keys) == {orphan, future, probed}
     assert {each.key for each in store.list("")} == mine | foreign | {"manifest", MARKER}
+
+
+class SlowBucket(MemoryBucket):
+    """Conditional puts are under way for as long as ``holds``."""
+
+    holds = False
+
+    def put_if(self, key, data, tag):
+        if self.holds:
+            self.held.append((key, data, tag))
+            raise UnclearError("no answer", path=key)
+        return super().put_if(key, data, tag)
+
+
+def test_an_append_that_comes_in_late_does_not_name_what_was_swept(clock) -> None:
+    store = SlowBucket(clock=clock)
+    store.held = []
+    modelled = begun(store, clock=clock)
+    modelled.append()
+    store.holds = True
+    with pytest.raises(UnclearError):
+        modelled.append()
+    store.holds = False
+    clock.jump_to(time.time_ns())
+    clock.step("10m")
+    assert sweep(modelled.writer, grace="10m", clock=clock).deleted == 2
+    for key, data, tag in store.held:
+        with pytest.raises(Conflict):
+            store.put_if(key, data, tag)
+    modelled.check(modelled.writer.snapshot())
 
 
 def test_a_file_that_was_minted_a_moment_ago_stays_whatever_the_store_says(store, clock) -> None:

@@ -35,6 +35,7 @@ __all__ = ["Act", "Limits", "chosen", "due", "forgotten", "is_forgetting_due", "
 
 _DOUBLE: Final = 2
 _EIGHTH: Final = 8
+_AGAIN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class Limits:
     past_runs_max: int = 32
     fold_rows_min: int = 16_384
     """A bucket whose live runs have no more rows than this is not folded."""
-    rows_max: int = 4_000_000
-    """Rows that may be written at a time; an act that has more is done alone."""
+    rows_max: int = 1_000_000
+    """Rows that may be written at a time, or eight times what came last, if that is more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,18 @@ def due(snapshot: Snapshot, limits: Limits) -> list[Act]:
     return [*(act for _, act in folds), *merges]
 
 
-def chosen(acts: Sequence[Act], limits: Limits) -> list[Act]:
-    """Choose the acts that are done now: the first one, and more as far as rows allow."""
+def chosen(acts: Sequence[Act], snapshot: Snapshot, limits: Limits) -> list[Act]:
+    """Choose the acts that are done now: the first one, and more as far as rows allow.
+
+    A row that comes is written again three times by folds and a few times by merges, so that what
+    is left for later does not grow.
+    """
+    came = sum(file.rows for file in snapshot.files if file.first == snapshot.latest)
+    rows_max = max(limits.rows_max, _AGAIN * came)
     found: list[Act] = []
     rows = 0
     for act in acts:
-        if not found or rows + act.rows <= limits.rows_max:
+        if not found or rows + act.rows <= rows_max:
             found.append(act)
             rows += act.rows
     return found

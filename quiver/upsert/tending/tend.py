@@ -193,7 +193,7 @@ class _Way:
         """Say what would be done."""
         snapshot = self._writer.snapshot()
         acts = due(snapshot, self._limits)
-        now = chosen(acts, self._limits)
+        now = chosen(acts, snapshot, self._limits)
         local_ms = self._clock.wall_ns() // MILLISECOND
         moment = Moment(local_ms, local_ms, self._grace_ns // MILLISECOND)
         is_due = bool(now) or is_forgetting_due(snapshot, self._limits)
@@ -211,7 +211,7 @@ class _Way:
         """Do it."""
         snapshot = self._writer.snapshot()
         acts = due(snapshot, self._limits)
-        now = chosen(acts, self._limits)
+        now = chosen(acts, snapshot, self._limits)
         before = {each.name for each in snapshot.manifest.dropped}
         done: list[_Done] = []
         for act, ref in zip(now, hands(snapshot, now) if now else (), strict=True):

@@ -97,11 +97,34 @@ def test_the_bucket_that_needs_it_most_is_folded_first_and_rows_are_bounded() ->
         run(2, 2, 30, bucket=2),
         *(base(1, 100, bucket=3), run(2, 2, 50, bucket=3)),
     ]
-    acts = due(snapshot(*files), FEW)
+    now = snapshot(*files, upper=9)
+    acts = due(now, FEW)
     assert [act.bucket for act in acts] == [2, 1, 0]
-    assert [act.bucket for act in chosen(acts, Limits(rows_max=1))] == [2]
-    assert [act.bucket for act in chosen(acts, Limits(rows_max=200))] == [2, 0]
-    assert chosen(acts, Limits()) == acts
+    assert [act.bucket for act in chosen(acts, now, Limits(rows_max=1))] == [2]
+    assert [act.bucket for act in chosen(acts, now, Limits(rows_max=200))] == [2, 0]
+    assert chosen(acts, now, Limits()) == acts
+    # What came last has 230 rows.
+    assert chosen(acts, snapshot(*files), Limits(rows_max=1)) == acts
+
+
+def test_what_is_left_for_later_does_not_grow() -> None:
+    rng = random.Random(3)
+    limits = Limits(history=20, live_runs_max=6, past_runs_max=8, fold_rows_min=200, rows_max=1)
+    files: list[FileRef] = []
+    for epoch in range(1, 300):
+        files += [run(epoch, epoch, rng.randrange(1, 400), bucket=bucket) for bucket in range(8)]
+        now = snapshot(*files, upper=epoch + 1)
+        for act in chosen(due(now, limits), now, limits):
+            gone = [f for f in act.files if act.kind == "merge" or f.kind == "base"]
+            files = [file for file in files if file not in gone]
+            if act.kind == "fold":
+                files.append(base(act.epoch, min(3000, act.rows), bucket=act.bucket))
+            else:
+                first, last = act.files[0].first, act.files[-1].last
+                files.append(run(first, last, act.rows, bucket=act.bucket))
+        over = forgotten(files, max(0, epoch - 19))
+        files = [file for file in files if file not in over]
+        assert len(files) < 8 * 20
 
 
 def test_history_is_counted_from_the_newest_epoch_and_never_comes_back() -> None:

@@ -11,7 +11,7 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from persist_kit import as_dict, error, hashes_of, keys_of
+from persist_kit import Rig, as_dict, error, hashes_of, keys_of
 
 from quiver.errors import DamageError, InputError, TornEntry, VersionError
 from quiver.ship.objects import FolderBucket
@@ -119,6 +119,18 @@ def test_the_golden_collection_is_read_as_of_each_of_its_epochs() -> None:
     assert list(looked.index >= 0) == [key in fourth for key in first]
     count = sum(batch.num_rows for b in range(2) for batch in changes(store, snapshot, b, after=0))
     assert count == sum(ref.rows for ref in snapshot.files if ref.kind == "run")
+
+
+def test_no_two_manifests_of_a_collection_are_alike(tmp_path) -> None:
+    """Else a put that was long on its way would find its tag again, where tags are of bytes."""
+    rig = Rig(FolderBucket(str(tmp_path)))
+    seen = {rig.store.get("manifest").tag}
+    rig.apply({})
+    for files in ((), (RUN._replace(last=1),), (), (RUN._replace(last=1),)):
+        rig.writer.change(lambda now, files=files: replace(now.manifest, files=files))
+        tag = rig.store.get("manifest").tag
+        assert tag not in seen
+        seen.add(tag)
 
 
 def test_each_byte_of_the_golden_manifest_counts() -> None:

@@ -30,8 +30,8 @@ DEFECTS: Final = (
     Defect(
         "the manifest is put whatever is there by now",
         CHANGING,
-        "                new = self._store.put_if(MANIFEST_KEY, encode_manifest(wanted), tag)\n",
-        "                new = self._store.put(MANIFEST_KEY, encode_manifest(wanted))\n",
+        "self._store.put_if(MANIFEST_KEY, encode_manifest(wanted), state[1])",
+        "self._store.put(MANIFEST_KEY, encode_manifest(wanted))",
     ),
     Defect(
         "an append is in without its sources",

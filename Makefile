@@ -100,7 +100,8 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 		tests/upsert/feeding tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
-	QUIVER_UPSERT_SPARK_KILLS=$(UPSERT_SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_upsert_kills.py
+	QUIVER_UPSERT=all QUIVER_UPSERT_SPARK_KILLS=$(UPSERT_SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist \
+		tests/spark/test_upsert_kills.py tests/spark/test_upsert_handing_over.py
 	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_ship_kills.py
 	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/upsert/tending

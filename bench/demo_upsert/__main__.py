@@ -17,7 +17,7 @@ from bench.demo.screen import Screen
 from bench.demo.source import load
 from bench.demo_upsert.board import Board, board
 from bench.demo_upsert.judge import CHANGES, STATE, Found, Verdict, judge
-from bench.demo_upsert.play import Play
+from bench.demo_upsert.play import KILLS, Play
 
 
 def main() -> int:
@@ -39,6 +39,8 @@ def main() -> int:
     year.save(play.bundles)
     play.run()
     verdict = judge(year, read(play))
+    if play.kills != KILLS:
+        verdict.problems.append(f"{play.kills} kills of {KILLS}")
     show(screen, play, year, verdict=verdict)
     screen.say(f"{time.monotonic() - began:,.0f} seconds", style="dim")
     if verdict.is_good:

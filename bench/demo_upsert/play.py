@@ -15,8 +15,10 @@ from bench.demo_upsert.slots import ASK
 from quiver.ship.objects import open_bucket
 from quiver.upsert.persist import Collection
 
-__all__ = ["Play"]
+__all__ = ["KILLS", "Play"]
 
+KILLS: Final = 4
+"""The writer, Python processes, Spark, and Spark with its checkpoint."""
 _START_SECONDS: Final = 90.0
 _MORE_SECONDS: Final = 30.0
 """So long it is waited for new epochs between two kills."""
@@ -91,9 +93,10 @@ class Play:
     def _kill_workers(self) -> None:
         """Kill some Python processes of Spark, whatever they do just then."""
         pythons = sorted(descendants(self._query.pid, named="pyspark.daemon"))
-        kill(*pythons[-_WORKERS:])
-        what = f"{min(_WORKERS, len(pythons))} of {len(pythons)} Python processes of Spark"
-        self._stage.note(f"{what}, at epoch {self._latest()}")
+        if pythons:
+            kill(*pythons[-_WORKERS:])
+            what = f"{min(_WORKERS, len(pythons))} of {len(pythons)} Python processes of Spark"
+            self._stage.note(f"{what}, at epoch {self._latest()}")
         self._await_more()
 
     def _kill_query(self, *, with_checkpoint: bool = False) -> int:

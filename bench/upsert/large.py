@@ -153,7 +153,7 @@ def panels(bench: Bench) -> list[Panel]:
         if all(side in sums for sums in by_keys.values())
     ]
     if "by_size" in bench.more:
-        spark = {str(KEYS[1]): bench.more["by_size"][str(SIZE)][SPARK]}
+        spark = {str(int(KEYS[1] * bench.scale)): bench.more["by_size"][str(SIZE)][SPARK]}
         spark |= bench.more["spark_by_keys"]
         lines.append(Line(SPARK, [float(keys) for keys in spark], list(spark.values())))
     memory = [

@@ -37,6 +37,7 @@ def main(store: str, checkpoint: str, collection: str, answers: str) -> None:
         order_by=ORDER,
         delete_when=CANCELLED,
         buckets=BUCKETS,
+        history=10_000,
         checkpoint=checkpoint,
     )
     query = writer.trigger(processingTime="200 milliseconds").start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,10 +12,7 @@ from bench.demo_stream.processes import descendants
 from bench.upsert.gauges import Memory, memory_of
 from bench.upsert.load import GONE, KEY, ORDER, VALUE
 from bench.upsert.ours import BUCKETS, rows_of
-from quiver.ship.objects import open_bucket
 from quiver.spark import upsert
-from quiver.upsert.persist import Collection
-from quiver.upsert.tending import Limits, due
 
 __all__ = ["Sparked", "Took"]
 
@@ -24,10 +20,6 @@ SLOT: Final = "commands"
 _CONFIG: Final = {"segment": {"target_size": "1GiB"}, "wal": {"durability": "segment"}}
 _TRIGGER: Final = "500 milliseconds"
 """Between two looks for more: so seldom that the other sides are not in its way."""
-
-
-_TEND_SECONDS: Final = 10.0
-_POLL_SECONDS: Final = 0.02
 
 
 class Took(NamedTuple):
@@ -79,17 +71,8 @@ class Sparked:
         if done.numInputRows != commands.num_rows:
             raise SystemExit(f"a micro-batch has {done.numInputRows:,} rows of another batch")
         self._told = told[-1].batchId
-        self._await_tended()
         step = done.durationMs
         return Took(step["addBatch"] / 1e3, step["triggerExecution"] / 1e3)
-
-    def _await_tended(self) -> None:
-        """Wait until nothing is due in the collection: no side works while another is timed."""
-        store: Any = open_bucket(str(self._collection), environ={})
-        collection = Collection.open(store)
-        limit = time.monotonic() + _TEND_SECONDS
-        while due(collection.snapshot(), Limits()) and time.monotonic() < limit:
-            time.sleep(_POLL_SECONDS)
 
     def memory(self) -> tuple[Memory, list[Memory]]:
         """Say what the JVM has, and each Python worker."""

@@ -87,7 +87,7 @@ def test_a_store_is_followed_and_each_command_is_in_once_though_the_checkpoint_i
     follow()
     expected = {(1,): {"text": "c"}, (3,): {"text": "e"}, (4,): {"text": "f"}}
     assert place.values() == expected
-    splits = place.snapshot.sources["spark"].splits
+    splits = place.snapshot.sources["quiver:logs"].splits
     assert sorted(split.split("/")[1] for split in splits) == ["core_0", "core_1"]
     count = place.change_count()
     shutil.rmtree(checkpoint)

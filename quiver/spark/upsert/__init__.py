@@ -38,7 +38,7 @@ def upsert(
     order_by: str | Column | Sequence[str | Column] | None = None,
     delete_when: str | Column | None = None,
     offsets: str | Sequence[str] | None = None,
-    source: str = "spark",
+    source: str | None = None,
     buckets: int | None = None,
     misfit: Literal["fail", "error"] = "fail",
     history: int = 100,
@@ -56,7 +56,8 @@ def upsert(
     ``offsets`` names the columns of the split and, last, of the offset in it that rows come from:
     with them each row is in once even if the checkpoint is lost. Of ``format("quiver")`` with
     ``includeMetadata`` both they and the order are known. ``source`` is the name under which the
-    collection keeps them. ``buckets`` is asked for when the collection is made.
+    collection keeps them: another stream needs another one. Without, it is ``quiver:<slot>`` of
+    one slot of Quiver, else ``spark``. ``buckets`` is asked for when the collection is made.
 
     The query that started last has the collection: another one ends with FencedError. With
     ``misfit="error"`` a row whose column does not fit into the collection becomes an error row.

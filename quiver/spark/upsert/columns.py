@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -19,9 +19,11 @@ from quiver.spark.upsert.preparing import Reading
 from quiver.spark.upsert.splits import SplitPlan
 from quiver.upsert.rows import Definition, Plan, plain_schema
 
-__all__ = ["Asked", "Chosen", "choose", "names_of"]
+__all__ = ["Asked", "Chosen", "choose", "names_of", "source_of"]
 
 _DELETE: Final = ":delete"
+_SOURCE: Final = "spark"
+_LEAF: Final = "StreamingRelationV2"
 _NO_ORDER: Final = (
     'name a column that grows, order_by="updated_at", or the offsets of the source, '
     'offsets=["partition", "offset"]; of a Quiver source say .option("includeMetadata", "true")'
@@ -46,6 +48,22 @@ class Chosen:
     frame: DataFrame
     reading: Reading
     definition: Definition
+
+
+def source_of(frame: DataFrame) -> str:
+    """Name the source of a stream after its slot, as ``quiver upsert`` does, if it is of one.
+
+    For places in a store say nothing of the slot: what is in of one slot must not pass for another.
+    """
+    leaves: Any = cast("Any", frame)._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001
+    slots = set[str | None]()
+    for number in range(leaves.size()):
+        leaf = leaves.apply(number)
+        is_ours = leaf.getClass().getSimpleName() == _LEAF and leaf.sourceName() == "quiver"
+        slots.add(leaf.extraOptions().get("slot") if is_ours else None)
+    if None in slots or len(slots) != 1:
+        return _SOURCE
+    return f"quiver:{slots.pop()}"
 
 
 def names_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...] | None:

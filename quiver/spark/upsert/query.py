@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from quiver.errors import ConfigError, InputError
 from quiver.spark.places import bucket_at
 from quiver.spark.upsert.batches import Batches, Target, look
-from quiver.spark.upsert.columns import Asked, choose, names_of
+from quiver.spark.upsert.columns import Asked, choose, names_of, source_of
 from quiver.spark.upsert.fitting import MISFITS
 from quiver.spark.upsert.recovery import BEFORE
 from quiver.upsert.rows import Misfit
@@ -33,7 +33,7 @@ class Given:
     order_by: str | Column | Sequence[str | Column] | None
     delete_when: str | Column | None
     offsets: str | Sequence[str] | None
-    source: str
+    source: str | None
     buckets: int | None
     misfit: Misfit
     history: int
@@ -57,9 +57,8 @@ def prepare_query(stream: DataFrame, given: Given) -> DataStreamWriter:
             hint="the number is chosen once, when it is made: leave it away",
         )
     chosen = choose(stream, _asked(given), buckets=buckets)
-    target = Target(
-        store, chosen.definition, given.source, misfit=given.misfit, history=given.history
-    )
+    source = given.source or source_of(stream)
+    target = Target(store, chosen.definition, source, misfit=given.misfit, history=given.history)
     if known is not None:
         target.fit(known)
     return chosen.frame.writeStream.foreachBatch(Batches(target, chosen.reading))
@@ -77,7 +76,7 @@ def _asked(given: Given) -> Asked:
 
 
 def _check(given: Given) -> None:
-    if not given.source or given.source.endswith(BEFORE):
+    if given.source == "" or (given.source or "").endswith(BEFORE):
         raise ConfigError(f"source: {given.source!r:.60} is no name of a source")
     if given.misfit not in MISFITS:
         raise ConfigError(f"misfit: {given.misfit!r:.60} is none", hint=" or ".join(MISFITS))

@@ -104,6 +104,14 @@ _SLOT_MAX: Final = 64
     show_default=True,
     help="What becomes of segments that cannot be opened: the end before them, or left behind.",
 )
+@click.option(
+    "--acked",
+    type=click.Choice(["block", "skip"]),
+    default="block",
+    show_default=True,
+    help="What becomes of rows that the subscriber acked, and the collection has not: the end "
+    "before them, or left behind.",
+)
 @store_options
 @metrics_option
 @config_options
@@ -187,6 +195,7 @@ def _feed_options(
     value: str | None,
     order_by: str | None,
     damaged: str,
+    acked: str,
     **same: Any,  # noqa: ANN401
 ) -> FeedOptions:
     """Read what the command line says; the rest has the names of the options themselves."""
@@ -197,6 +206,7 @@ def _feed_options(
         value=None if value is None else _names(value, "--value"),
         order_by=() if order_by is None else _names(order_by, "--order-by"),
         pass_damaged=damaged == "skip",
+        pass_acked=acked == "skip",
         **same,
     )
 

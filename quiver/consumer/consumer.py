@@ -298,6 +298,14 @@ class Consumer:
             found = self._subscriptions.get(core)
         return None if found is None else found.unreadable_between(core, first, stop)
 
+    def acked_behind(
+        self, places: Mapping[int, Position], slot: str
+    ) -> tuple[int, Position] | None:
+        """Find a bundle with an outcome, and rows in a slot, not before the place of its core."""
+        with self._lock:
+            some = list(self._subscriptions.values())
+        return next((hit for each in some if (hit := each.acked_behind(places, slot))), None)
+
     def next_segment(self, core: int) -> int | None:
         """Say which number the next segment of a core has at least; None if that is not known."""
         with self._lock:

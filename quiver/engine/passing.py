@@ -1,5 +1,7 @@
 """Whether a subscriber that takes bundles in their order passes over any: for who must not.
 
+Or has passed some already that did not come to who asks: it served another one before.
+
 And whether there can be bundles up to a place at all, which a store that was put back has not.
 
 Bundles that were nacked, or that the disk refused to read for now, come later than those behind
@@ -8,6 +10,9 @@ them; a segment whose end is damaged is not seen at all until a repair makes it 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 from quiver.acks.floor import read_floor
 from quiver.engine.desk import Desk
 from quiver.engine.numbers import core_folder
@@ -15,7 +20,7 @@ from quiver.engine.start import Position
 from quiver.errors import DamageError, MissingError
 from quiver.segment import parse_segment_name, read_info
 
-__all__ = ["next_segment", "unreadable_between", "waiting_between"]
+__all__ = ["acked_from", "next_segment", "unreadable_between", "waiting_between"]
 
 
 def waiting_between(desk: Desk, name: str, first: Position, *, stop: Position) -> Position | None:
@@ -58,6 +63,41 @@ def unreadable_between(desk: Desk, first: int, stop: int) -> DamageError | None:
         except MissingError:
             continue  # It was deleted meanwhile.
     return None
+
+
+def acked_from(desk: Desk, name: str, first: Position, *, slot_id: int) -> Position | None:
+    """Find the first bundle from ``first`` on that has its outcome, and rows in a slot.
+
+    One that cannot be read does not count: nobody had it.
+    """
+    with desk.lock:
+        progress = desk.registry.progress(name)
+        runs = [
+            (seq, max(begin, first.bundle_index) if seq == first.segment_seq else begin, begin + n)
+            for seq, _ in progress.segments()
+            if seq >= first.segment_seq
+            for begin, n in progress.resolved_runs(seq)
+        ]
+    for seq, begin, stop in runs:
+        with suppress(DamageError, MissingError):
+            for index in _with_rows(desk, seq, range(begin, stop), slot_id=slot_id):
+                return Position(seq, index)
+    return None
+
+
+def _with_rows(desk: Desk, segment_seq: int, bundles: range, *, slot_id: int) -> Iterator[int]:
+    """Go through the bundles that can be read and have rows."""
+    with desk.lock:
+        if segment_seq not in desk.catalog:
+            return
+        path = desk.catalog.get(segment_seq).path
+    opened = desk.readers.get(segment_seq, path)
+    for index in opened.reader.manifest.chunks_of(slot_id)[0].tolist():
+        if index not in bundles or index in opened.reader.lost:
+            continue
+        with suppress(DamageError):
+            if any(batch.num_rows for batch in opened.bundle(index, {slot_id}).values()):
+                yield index
 
 
 def next_segment(desk: Desk) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from quiver.engine.delivery import Found
 from quiver.engine.desk import Desk
 from quiver.engine.given import Given
 from quiver.engine.listeners import Listener
-from quiver.engine.passing import next_segment, unreadable_between, waiting_between
+from quiver.engine.passing import acked_from, next_segment, unreadable_between, waiting_between
 from quiver.engine.start import Position
 from quiver.engine.wanted import Wanted, skipped_runs
 from quiver.errors import ClosedError, DamageError, InputError, StorageError, SubscriberError
@@ -285,6 +285,19 @@ class Subscription:
     def unreadable_between(self, core: int, first: int, stop: int) -> DamageError | None:
         """Say why a segment of a core from ``first`` up to ``stop`` cannot be opened, if so."""
         return unreadable_between(self._core, first, stop) if core == self._core.number else None
+
+    def acked_behind(
+        self, places: Mapping[int, Position], slot: str
+    ) -> tuple[int, Position] | None:
+        """Find a bundle with an outcome, and rows in a slot, not before the place of its core.
+
+        Of those that are here still, and can be read.
+        """
+        number = self._core.number
+        first = places.get(number, Position())
+        slot_id = self._core.manifest.slots[slot].slot_id
+        found = acked_from(self._core, self.name, first, slot_id=slot_id)
+        return None if found is None else (number, found)
 
     def next_segment(self, core: int) -> int | None:
         """Say which number the next segment of a core has at least; None if that is not known."""

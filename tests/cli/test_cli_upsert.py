@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,16 @@ def test_a_new_collection_for_an_old_subscriber_is_told_of(run, store, into, tmp
     write(store, batch([10], ["y"]))
     other = run("upsert", store, *USERS, "--into", tmp_path / "other", "--subscriber", "me")
     assert "what it acked before is not in it" in other.err
+
+
+def test_a_collection_that_was_deleted_is_not_begun_again_with_nothing(run, store, into) -> None:
+    run("upsert", store, *USERS, "--into", into)
+    shutil.rmtree(into)
+    found = run("upsert", store, *USERS, "--into", into)
+    assert (found.code, "was acked, and is not in the collection" in found.err) == (7, True)
+    assert run("upsert", store, *USERS, "--into", into, "--acked", "skip").out[:6] == "0 rows"
+    assert run("upsert", store, *USERS, "--into", into, "--subscriber", "me").code == 0
+    assert [row["id"] for row in shown(run, into)] == [1, 3]
 
 
 def test_a_store_is_no_place_for_a_collection(run, store) -> None:

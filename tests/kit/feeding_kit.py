@@ -113,8 +113,8 @@ class Feeding:
                 store.finalize()
 
     def subscribe(self, name: str = NAME, **options: Any) -> quiver.Consumer:
-        options = {"disk": self.disk, "clock": self.clock, "worker": False} | options
-        return quiver.subscribe("memory", name, slots=["users"], **options)
+        how = {"disk": self.disk, "clock": self.clock, "worker": False, "slots": ["users"]}
+        return quiver.subscribe("memory", name, **(how | options))
 
     def feeder(self, subscriber: Any, bucket: Bucket | None = None, **options: Any) -> Feeder:
         how = FeedOptions(**{"slot": "users", "key": ["k"], "buckets": 2} | options)

@@ -6,6 +6,7 @@
     below the offset of its core                    acked: its rows are in already
     an earlier one of the core waits (a nack)       given back: rows never overtake others
     behind a segment that cannot be opened          DamageError, unless that is allowed
+    where one was acked, and is not in              SourceError likewise
     else                                            in an epoch, acked once that is appended
 """
 
@@ -59,6 +60,12 @@ class Subscriber(Protocol):
 
     def unreadable_between(self, core: int, first: int, stop: int) -> DamageError | None:
         """Say why a segment in between cannot be opened."""
+        ...
+
+    def acked_behind(
+        self, places: Mapping[int, Position], slot: str
+    ) -> tuple[int, Position] | None:
+        """Find a bundle that has an outcome, and rows, not before the place of its core."""
         ...
 
     def next_segment(self, core: int) -> int | None:
@@ -122,7 +129,8 @@ class Intake:
     def begin(self, offsets: Mapping[int, Position]) -> None:
         """Begin anew behind what is in the collection; gives back all that is in hands.
 
-        Raises SourceError if the collection has more of the store than there ever was.
+        Raises SourceError if the collection has more of the store than there ever was, or less
+        than was acked.
         """
         self.give_back()
         for core, place in offsets.items():
@@ -134,7 +142,22 @@ class Intake:
                     split=f"core_{core}",
                     hint="a store that was put back from a copy needs a collection of its own",
                 )
+        if not self._options.pass_acked:
+            self._check_acked(offsets)
         self.offsets = dict(offsets)
+
+    def _check_acked(self, offsets: Mapping[int, Position]) -> None:
+        """Raise SourceError for a bundle that would never come, nor is in."""
+        acked = self._subscriber.acked_behind(offsets, self._options.slot)
+        if acked is not None:
+            core, place = acked
+            raise SourceError(
+                f"bundle {place.bundle_index:,} of segment {place.segment_seq:,} was acked, and is "
+                "not in the collection, which went back, or is another one",
+                split=f"core_{core}",
+                hint="reset the subscriber, or name another: it is given all that is left; "
+                "acked=skip begins behind it",
+            )
 
     @property
     def is_over(self) -> bool:

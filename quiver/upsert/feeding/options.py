@@ -50,6 +50,8 @@ class FeedOptions:
     """What becomes of values that no common type holds: the end, or error rows."""
     pass_damaged: bool = False
     """Whether to go on behind a segment that cannot be opened."""
+    pass_acked: bool = False
+    """Whether to go on behind bundles that the subscriber acked, and the collection has not."""
     limits: tuple[int, int] = field(init=False)
     """Size in bytes, and ``every`` in nanoseconds."""
 

@@ -86,6 +86,9 @@ class Script:
     def unreadable_between(self, core: int, first: int, stop: int) -> None:
         return None
 
+    def acked_behind(self, places: object, slot: str) -> None:
+        return None
+
     def next_segment(self, core: int) -> None:
         return None
 

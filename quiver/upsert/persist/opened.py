@@ -28,6 +28,11 @@ KEPT_BYTES_MAX: Final = 256 << 20
 """Bytes of files that are kept open in a process; of maps it is the address space alone."""
 KNOWN_MAX: Final = 1 << 14
 """Files that are remembered as sound."""
+_COPIED_MAX: Final = 64 << 10
+"""A map that is no larger is copied: it holds a descriptor, of which a process has few."""
+_COST: Final = 16 << 10
+_COST_OF_MAP: Final = 1 << 20
+"""What a file that is kept open counts at least, for what it holds besides its bytes."""
 
 
 class _Key(NamedTuple):
@@ -100,18 +105,20 @@ def open_file(store: Bucket, snapshot: Snapshot, ref: FileRef) -> tuple[Part, ..
         return parts
     try:
         try:
-            parts = _read(store, snapshot.definition, ref, is_sound=_FILES.is_sound(key))
+            sound = _FILES.is_sound(key)
+            parts, cost = _read(store, snapshot.definition, ref, is_sound=sound)
         except DamageError:
-            parts = _read(store, snapshot.definition, ref, is_sound=False)
+            parts, cost = _read(store, snapshot.definition, ref, is_sound=False)
     except DamageError as error:
         raise error.at(f"{store.place}/{ref.name}") from None
-    _FILES.keep(key, parts, ref.byte_count)
+    _FILES.keep(key, parts, max(ref.byte_count, cost))
     return parts
 
 
 def _read(
     store: Bucket, definition: Definition, ref: FileRef, *, is_sound: bool
-) -> tuple[Part, ...]:
+) -> tuple[tuple[Part, ...], int]:
+    """Read a file, and say what it costs at least to keep it open."""
     try:
         data = memoryview(store.read(ref.name)).cast("B")
     except MissingError as error:
@@ -128,10 +135,12 @@ def _read(
             expected=f"{ref.crc32c:#010x}",
             found=f"{found:#010x}",
         )
+    if is_mapped(data) and len(data) <= _COPIED_MAX:
+        data = memoryview(bytes(data))
     file = ArrowFile(data, validate=not is_sound)
     if not is_sound:
         check_columns(file.schema, definition, ref)
     parts = tuple(part_of(batch) for batch in file.batches())
     if not is_sound:
         check_rows(parts, definition.buckets, ref)
-    return parts
+    return parts, _COST_OF_MAP if is_mapped(data) else _COST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -128,7 +129,7 @@ def test_a_file_is_checked_once_and_kept_up_to_a_limit(monkeypatch) -> None:
     for _ in range(3):
         assert rig.state() == rig.model()
     assert (rig.store.reads, len(checked)) == (4, 4)
-    monkeypatch.setattr(opened, "KEPT_BYTES_MAX", 2 * rig.snapshot.files[0].byte_count)
+    monkeypatch.setattr(opened, "KEPT_BYTES_MAX", 2 << 14)  # Small ones count 16 KiB.
     close_all()
     for _ in range(3):
         assert rig.state() == rig.model()
@@ -137,6 +138,19 @@ def test_a_file_is_checked_once_and_kept_up_to_a_limit(monkeypatch) -> None:
     assert rig.state() == rig.model()
     assert rig.state() == rig.model()
     assert len(checked) > 8
+
+
+@pytest.mark.parametrize("copied", [1 << 16, 0])
+def test_files_that_are_kept_open_hold_few_descriptors(monkeypatch, tmp_path, copied) -> None:
+    monkeypatch.setattr(opened, "_COPIED_MAX", copied)
+    monkeypatch.setattr(opened, "KEPT_BYTES_MAX", 4 << 20)
+    rig = Rig(FolderBucket(str(tmp_path)), ONE)
+    for number in range(24):
+        rig.apply({number: value(number)})
+    close_all()
+    before = len(os.listdir("/proc/self/fd"))
+    assert rig.look(range(24)) == rig.model()
+    assert len(os.listdir("/proc/self/fd")) <= before + (0 if copied else 4)
 
 
 def test_bytes_that_came_wrong_are_asked_for_once_more() -> None:

@@ -23,7 +23,7 @@ from quiver.upsert.rows import DIFF, ERROR, HASH, KEY, TIME, VALUE, Definition
 from quiver.upsert.rows.hashing import key_hashes
 from quiver.upsert.rows.keys import key_bytes
 
-__all__ = ["DEFINITION", "Modelled", "keys_of", "read_state"]
+__all__ = ["DEFINITION", "Modelled", "diffs_of", "keys_of", "read_state"]
 
 DEFINITION = Definition(
     pa.schema([("id", pa.int64())]), pa.schema([("n", pa.int64()), ("text", pa.string())]), 2
@@ -73,7 +73,7 @@ class Modelled:
 
     def _write(self, found: list[Difference], epoch: int) -> None:
         snapshot = self.writer.snapshot()
-        table = _table(found, snapshot.definition)
+        table = diffs_of(found, snapshot.definition)
         refs = []
         for bucket in range(snapshot.buckets):
             at = [
@@ -94,7 +94,8 @@ class Modelled:
         assert looked_up(store, snapshot, self._keys) == self.states[snapshot.latest]
 
 
-def _table(found: list[Difference], definition: Definition) -> pa.Table:
+def diffs_of(found: list[Difference], definition: Definition) -> pa.Table:
+    """Write differences as rows of a run."""
     keys = keys_of([key for _, key, _, _ in found])
     values = [{"n": value, "text": f"v{value}"} for _, _, value, _ in found]
     schema = definition.diffs

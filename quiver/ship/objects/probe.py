@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -12,12 +13,18 @@ from quiver.ship.objects.bucket import Bucket, Conflict, Tag
 from quiver.ship.objects.folder import FolderBucket
 from quiver.ship.objects.memory import MemoryBucket
 
-__all__ = ["PROBES", "probe"]
+__all__ = ["PROBES", "is_probed", "probe"]
 
 PROBES: Final = "probe/"
 """How keys of probes begin: what is left of one that was killed may be deleted."""
+_OURS: Final = re.compile(r"probe/[0-9a-f]{32}-[ab]")
 
 _HINT: Final = "what many change there would be lost; use a store that keeps conditional puts"
+
+
+def is_probed(key: str) -> bool:
+    """Whether a key is one that a probe puts, and not somebody's who likes the word."""
+    return _OURS.fullmatch(key) is not None
 
 
 def probe(bucket: Bucket, *, name: Callable[[], str] = fresh_name, known: bool = True) -> None:

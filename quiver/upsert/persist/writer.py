@@ -7,7 +7,7 @@ in as a whole or not at all, and once, whatever answer is lost.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from quiver.errors import FencedError, InputError
 from quiver.ship.objects import Bucket
 from quiver.units import MILLISECOND
-from quiver.upsert.persist.changing import Changer
+from quiver.upsert.persist.changing import Change, Changer
 from quiver.upsert.persist.definitions import encode_schema, widen
 from quiver.upsert.persist.format import FileRef, Manifest, Source
 from quiver.upsert.persist.snapshot import Snapshot
@@ -42,6 +42,7 @@ class Writer:
         """Its number: greater than those of all writers before it."""
         self._changer = changer
         self._turn = threading.RLock()
+        self._given_up: set[str] = set()
 
     @classmethod
     def open(cls, store: Bucket, changer: Changer) -> Self:
@@ -99,7 +100,7 @@ class Writer:
             return self._appended(own, named, sources=sources or {}, value=value)
 
         with self._turn:
-            snapshot = self._changer.change(append)
+            snapshot = self._changer.change(self._kept(append))
         return Appended(snapshot, was_persisted=not made)
 
     def change(self, make: Callable[[Snapshot], Manifest | None]) -> Snapshot:
@@ -108,7 +109,36 @@ class Writer:
         It is called again whenever others changed the manifest meanwhile. Raises FencedError.
         """
         with self._turn:
-            return self._changer.change(lambda snapshot: make(self._own(snapshot)))
+            return self._changer.change(self._kept(lambda snapshot: make(self._own(snapshot))))
+
+    def give_up(self, names: Iterable[str]) -> set[str]:
+        """Give those files of these that no manifest names, and none ever will: to be deleted.
+
+        No append whose answer was lost comes in behind this, and one that still names such a file
+        is refused. Raises FencedError, UnclearError.
+        """
+        with self._turn:
+            manifest = self.change(lambda now: now.manifest).manifest
+            named = {each.name for part in (manifest.files, manifest.dropped) for each in part}
+            unnamed = set(names) - named
+            self._given_up |= unnamed
+            return unnamed
+
+    def _kept(self, make: Change) -> Change:
+        """Refuse to name a file that was given up."""
+
+        def kept(snapshot: Snapshot) -> Manifest | None:
+            wanted = make(snapshot)
+            files = wanted.files if wanted is not None and self._given_up else ()
+            lost = next((ref.name for ref in files if ref.name in self._given_up), None)
+            if lost is not None:
+                raise InputError(
+                    f"{lost} was swept before it became part of {self.place}",
+                    hint="write it anew, and append it within the grace of the sweep",
+                )
+            return wanted
+
+        return kept
 
     def _own(self, snapshot: Snapshot) -> Snapshot:
         current = snapshot.manifest.writer

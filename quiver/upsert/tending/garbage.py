@@ -24,12 +24,14 @@ from typing import Final
 
 from quiver.ship.batch import name_time_ms
 from quiver.ship.objects import Listed
-from quiver.ship.objects.probe import PROBES
+from quiver.ship.objects.probe import PROBES, is_probed
 from quiver.upsert.persist.format import Dropped, Manifest
 
 __all__ = ["ENDING", "FOLDERS", "Moment", "expired", "named_by", "orphans", "restamped"]
 
-FOLDERS: Final = ("runs/", "bases/", PROBES)
+_OURS: Final = ("runs/", "bases/")
+FOLDERS: Final = (*_OURS, PROBES)
+"""Where files lie that nobody may have named."""
 ENDING: Final = ".arrow"
 
 
@@ -63,12 +65,12 @@ def orphans(listed: Iterable[Listed], named: AbstractSet[str], moment: Moment) -
     found = []
     for each in listed:
         is_old = moment.store_ms - each.changed_ms >= moment.grace_ms
-        if each.key.startswith(PROBES):
+        if is_probed(each.key):
             found += [each] if is_old else []
             continue
         folder, _, name = each.key.rpartition("/")
         minted_ms = name_time_ms(name, ending=ENDING)
-        if f"{folder}/" not in FOLDERS or minted_ms is None or each.key in named:
+        if f"{folder}/" not in _OURS or minted_ms is None or each.key in named:
             continue
         age_ms = moment.local_ms - minted_ms
         if is_old and not 0 <= age_ms < moment.grace_ms:

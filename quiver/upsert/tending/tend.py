@@ -124,8 +124,9 @@ def sweep(
 ) -> Swept:
     """Look for files that nobody names, and delete those that are older than the grace.
 
-    Who writes runs in another thread must append them within the grace. A dry run changes nothing,
-    so it has no time of the store but that of its newest file or the local one.
+    Who writes runs in another thread must append them within the grace: later they are refused. A
+    dry run changes nothing, so it has no time of the store but that of its newest file or the
+    local one.
     """
     store, clock = writer.store, clock or SystemClock()
     grace_ns = parse_duration(grace)
@@ -139,10 +140,9 @@ def sweep(
     found = orphans(listed, named_by(snapshot.manifest), moment)
     failed: set[str] = set()
     if found and not dry_run:
-        # What is listed and unnamed behind this is never named: whoever could is fenced, or this
-        # writer, and an append of his whose answer was lost does not come in any more.
-        snapshot = writer.change(lambda now: now.manifest)
-        found = orphans(found, named_by(snapshot.manifest), moment)
+        # Whoever else could name them is fenced; this writer gives its word.
+        never = writer.give_up(each.key for each in found)
+        found = [each for each in found if each.key in never]
         failed = set(store.delete([each.key for each in found])) if found else set()
     gone = [each for each in found if each.key not in failed]
     return Swept(

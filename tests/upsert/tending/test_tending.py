@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from faulty_bucket import FaultyBucket
-from tending_kit import Modelled, begun
+from tending_kit import Modelled, begun, diffs_of
 
-from quiver.errors import DamageError, FencedError, MissingError
+from quiver.errors import DamageError, FencedError, InputError, MissingError
 from quiver.ship.objects import Conflict, FolderBucket, MemoryBucket, UnclearError
 from quiver.testing import ManualClock, MemoryDisk
-from quiver.upsert.persist import Collection, close_all
+from quiver.upsert.persist import Collection, close_all, write_run
+from quiver.upsert.rows import HASH
 from quiver.upsert.tending import MARKER, Limits, Tender, sweep, tend
 
 SMALL = Limits(history=12, live_runs_max=3, past_runs_max=2, fold_rows_min=20)
@@ -215,7 +217,8 @@ def test_what_nobody_names_goes_a_grace_after_it_was_put(store, clock) -> None:
     orphan = f"runs/{'0' * 25}1.arrow"
     future = f"bases/7{'Z' * 25}.arrow"
     foreign = {"runs/x.arrow", f"other/{'0' * 26}.arrow", f"runs/{'0' * 26}.tmp", "notes"}
-    probed = "probe/x-a"
+    foreign |= {"probe/manifest", f"probe/runs/{'0' * 26}.arrow"}  # Another collection.
+    probed = f"probe/{'0f' * 16}-a"
     for key in (orphan, future, probed, *foreign):
         store.put(key, b"x" * 10)
     assert sweep(modelled.writer, grace="10m", clock=clock).deleted == 0
@@ -257,6 +260,24 @@ def test_an_append_that_comes_in_late_does_not_name_what_was_swept(clock) -> Non
         with pytest.raises(Conflict):
             store.put_if(key, data, tag)
     modelled.check(modelled.writer.snapshot())
+
+
+def test_a_run_that_was_swept_before_it_was_appended_is_refused(store, clock) -> None:
+    modelled = begun(store, clock=clock)
+    modelled.append()
+    writer, clock_of_names = modelled.writer, ManualClock()
+    snapshot = writer.snapshot()
+    rows = diffs_of([(snapshot.upper, 1, 1, 1)], snapshot.definition)
+    bucket = rows[HASH][0].as_py() % snapshot.buckets
+    run = write_run(store, snapshot, rows, bucket=bucket, clock=clock_of_names)
+    clock.step("1h")
+    assert sweep(writer, grace="10m", clock=clock).keys == (run.name,)
+    with pytest.raises(InputError, match="was swept"):
+        writer.append([run], snapshot.upper)
+    with pytest.raises(InputError, match="was swept"):
+        writer.change(lambda now: replace(now.manifest, upper=now.upper + 1, files=(run,)))
+    modelled.append()
+    modelled.check(writer.snapshot())
 
 
 def test_a_file_that_was_minted_a_moment_ago_stays_whatever_the_store_says(store, clock) -> None:

@@ -66,7 +66,10 @@ def stat(output: Output, found: View) -> None:
             ("key", _named(fields["key"])),
             ("value", _named(fields["value"])),
             ("latest", f"epoch {fields['latest_epoch']:,}, {brief_time(fields['latest_time'])}"),
-            ("readable", f"from epoch {fields['first_epoch']:,}, {fields['first_time']}"),
+            (
+                "readable",
+                f"from epoch {fields['first_epoch']:,}, {brief_time(fields['first_time'])}",
+            ),
             ("buckets", f"{fields['bucket_count']:,}"),
             ("bases", _files(fields, "base")),
             ("runs", _files(fields, "run")),

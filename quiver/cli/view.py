@@ -117,6 +117,13 @@ def view(
         raise _usage("--after and --through are for --changes")
     if changes and as_of is not None:
         raise _usage("--as-of is for a state; of changes it is --through")
+    if stat and tend:
+        raise _usage("--stat and --tend: only one of them")
+    is_read = changes or not (as_of is columns is limit is kind is None)
+    if (stat or tend) and is_read:
+        raise _usage(
+            f"{'--stat' if stat else '--tend'} gives no rows: leave out what is about them"
+        )
     if tend:
         collected.tend(output, open_place(path, options, probed=True), history=history)
         return

@@ -126,6 +126,10 @@ def test_the_fields_of_stat_are_those_on_the_page(run, store, into, kit) -> None
         (["--columns", "no"], "no column 'no'"),
         (["--columns", "id,id"], "twice"),
         (["--errors", "maybe"], "--errors"),
+        (["--as-of", "2001-01-01"], "as of a time before 20"),
+        (["--stat", "--changes"], "--stat gives no rows"),
+        (["--tend", "--limit", "1"], "--tend gives no rows"),
+        (["--tend", "--stat"], "only one"),
     ],
 )
 def test_what_a_view_cannot_give_is_exit_code_2(run, made, options, text) -> None:
@@ -134,10 +138,47 @@ def test_what_a_view_cannot_give_is_exit_code_2(run, made, options, text) -> Non
     assert text in found.err
 
 
+def test_changes_behind_a_time_before_there_was_any_are_all(run, made) -> None:
+    found = run("view", made / "users", "--changes", "--after", "2001-01-01", "--json")
+    assert sorted(row["id"] for row in found.lines) == [1, 2]
+
+
+def test_a_queue_and_a_collection_are_told_apart(run, made, tmp_path) -> None:
+    store, queue, users = made / "store", tmp_path / "queue", made / "users"
+    assert run("ship", store, queue, "--subscriber", "ship").code == 0
+    before = {path: path.read_bytes() for path in queue.rglob("*") if path.is_file()}
+    for arguments in (
+        ("view", queue),
+        ("view", queue, "--tend"),
+        ("upsert", store, *USERS, "--into", queue, "--subscriber", "me"),
+    ):
+        found = run(*arguments)
+        assert (found.code, "none of a collection" in found.err) == (5, True)
+        assert f"{queue}/manifest" in found.err
+        assert "quiver queue" in found.err
+    assert {path: path.read_bytes() for path in before} == before
+    manifest = (users / "manifest").read_bytes()
+    for arguments in (
+        ("queue", "stat", users),
+        ("queue", "gc", users),
+        ("ship", store, users, "--subscriber", "other"),
+    ):
+        found = run(*arguments)
+        assert (found.code, "none of a queue" in found.err) == (5, True)
+        assert "quiver view" in found.err
+    assert (users / "manifest").read_bytes() == manifest
+
+
 @pytest.mark.parametrize("verb", ["upsert", "view", "tend"])
 @pytest.mark.parametrize(
     ("garbage", "code"),
-    [(b"", 9), (b"garbage", 9), (b"{}" * 40, 9), (b'{"version": 1}\ncrc32c 00000000\n', 9)],
+    [
+        (b"", 9),
+        (b"garbage", 9),
+        (b"{}" * 40, 9),
+        (bytes(99), 9),
+        (b'{"version": 1}\ncrc32c 00000000\n', 9),
+    ],
 )
 def test_a_manifest_that_is_garbage_is_exit_code_9(run, made, into, verb, garbage, code) -> None:
     store = made / "store"

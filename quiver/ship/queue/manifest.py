@@ -282,6 +282,11 @@ def decode_manifest(data: bytes) -> Manifest:
     view = memoryview(data)
     if footer.version == VERSION:
         return Manifest(data, footer, view[: -FOOTER.size])
+    if footer.version != PAGED_VERSION and data.startswith(b"{") and data.endswith(b"\n"):
+        raise VersionError(
+            "a manifest is none of a queue; it looks like that of a collection",
+            hint="quiver view reads those; a queue needs a place of its own",
+        )
     if footer.version != PAGED_VERSION:
         raise VersionError(
             f"a manifest has format version {footer.version}, this Quiver reads "

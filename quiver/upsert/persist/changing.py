@@ -13,7 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from quiver.clock import Clock
-from quiver.errors import DamageError, MissingError, QuiverError, RemoteError, StorageError
+from quiver.errors import (
+    DamageError,
+    MissingError,
+    QuiverError,
+    RemoteError,
+    StorageError,
+    VersionError,
+)
 from quiver.ship.objects import Bucket, Conflict, Found, Tag, UnclearError
 from quiver.upsert.persist.format import Manifest, decode_manifest, encode_manifest
 from quiver.upsert.persist.snapshot import Snapshot, snapshot_of
@@ -88,7 +95,7 @@ class Changer:
             raise MissingError(
                 f"there is no collection in {self._store.place}",
                 path=error.path,
-                hint="it is made by who writes first",
+                hint="quiver upsert and quiver.spark.upsert make one; is the address right?",
             ) from error
         state = self._decoded(found), found.tag
         with self._mutex:
@@ -100,6 +107,8 @@ class Changer:
             manifest = decode_manifest(memoryview(found.data).cast("B"))
         except DamageError as error:
             raise error.at(self.place) from None
+        except VersionError as error:
+            raise VersionError(f"{self.place}: {error.message}", hint=error.hint) from None
         return snapshot_of(manifest, self._store.place)
 
     def change(self, make: Change) -> Snapshot:

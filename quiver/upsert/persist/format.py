@@ -41,6 +41,8 @@ Kind: TypeAlias = Literal["base", "run"]
 
 _SEAL: Final = b"crc32c "
 _DIGITS: Final = 8
+_OF_QUEUES: Final = (b"\1\0", b"\2\0")
+"""How the manifest of a queue ends, with its version."""
 _TAIL: Final = len(_SEAL) + _DIGITS + 1
 
 
@@ -150,6 +152,12 @@ def decode_manifest(data: bytes | memoryview) -> Manifest:
         raise TornEntry("a manifest is too short", expected=_TAIL, found=len(data))
     line, seal = bytes(data[:-_TAIL]), bytes(data[-_TAIL:])
     expected = _seal(line)
+    if bytes(data[:1]) != b"{" and seal.endswith(_OF_QUEUES):
+        raise VersionError(
+            "a manifest is none of a collection",
+            hint="a queue has one too, which quiver queue looks into; a collection needs a place "
+            "of its own",
+        )
     if seal != expected:
         raise DamagedEntry(
             "the checksum of a manifest is wrong",

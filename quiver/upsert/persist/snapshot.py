@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
@@ -98,8 +99,8 @@ class Snapshot:
         count = next((index for index, time in enumerate(times) if time > wall_ms), len(times))
         if not count:
             raise InputError(
-                f"{self.place} cannot be read as of a time before {times[0]} ms since 1970",
-                hint="what was before is forgotten",
+                f"{self.place} cannot be read as of a time before {_written(times[0])}",
+                hint="what was before is forgotten" if self.since else "it was made then",
             )
         return self.since + count - 1
 
@@ -107,6 +108,15 @@ class Snapshot:
         """Give the same with a value that holds ``value`` as well; raises InputError."""
         wider = widen(self.definition, value)
         return self if wider is self.definition else replace(self, definition=wider)
+
+
+def _written(wall_ms: int) -> str:
+    """Write a time as people do, where it is one that they have a name for."""
+    try:
+        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=wall_ms)
+    except OverflowError:
+        return f"{wall_ms} ms since 1970"
+    return f"{found:%Y-%m-%dT%H:%M:%S}.{wall_ms % 1000:03d}Z"
 
 
 def snapshot_of(manifest: Manifest, place: str) -> Snapshot:

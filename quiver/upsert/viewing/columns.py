@@ -50,7 +50,8 @@ class Columns:
             found = self._only_chosen(found)
         for name, count in Counter(field.name for field in found).items():
             if count > 1:
-                raise InputError(self._twice(name), hint=_OTHERWISE)
+                hint = "name it once" if self.chosen.count(name) > 1 else _OTHERWISE
+                raise InputError(self._twice(name), hint=hint)
         return pa.schema(found)
 
     def rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

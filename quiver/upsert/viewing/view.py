@@ -82,6 +82,15 @@ class View:
             return self.snapshot.epoch_at((known - _START) // _MILLISECOND)
         return self.snapshot.check_epoch(moment)
 
+    def _behind(self, moment: Moment) -> int:
+        """Give the epoch that changes begin behind: before the first one there is nothing."""
+        try:
+            return self.epoch(moment)
+        except InputError:
+            if self.snapshot.since or not isinstance(moment, datetime):
+                raise
+            return 0
+
     def columns(
         self,
         *,
@@ -140,10 +149,12 @@ class View:
         """Go through the differences behind one epoch and up to another, bucket by bucket.
 
         Each row has ``_time``, its epoch, and ``_diff``: 1 for a row that came and -1 for one that
-        went. Without ``after`` they begin behind the first epoch that can be read.
+        went. Without ``after`` they begin behind the first epoch that can be read: with the state
+        as of that they add up to every later one. Those of ``after`` itself are not among them;
+        Spark's ``fromEpoch`` is the first that is, ``after=41`` is ``fromEpoch=42``.
         """
         snapshot = self.snapshot
-        first = snapshot.since if after is None else self.epoch(after)
+        first = snapshot.since if after is None else self._behind(after)
         last = self.epoch(through)
         if last < first:
             raise InputError(f"changes end at epoch {last:,}, before they begin at {first:,}")

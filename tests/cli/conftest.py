@@ -14,13 +14,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import click
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 import quiver
 from quiver.cli.main import main
-from quiver.cli.program import program
+from quiver.cli.program import Family, program
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,20 @@ def run_quiver(*arguments: object) -> Result:
     """Run the program in this process; what it raises past its outermost door fails the test."""
     found = CliRunner().invoke(program, [str(a) for a in arguments], catch_exceptions=False)
     return Result(found.exit_code, found.stdout, found.stderr, found.stdout_bytes)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _verbs_are_loaded() -> None:
+    """Load every verb before a test replaces what one of them would import, and keep for good."""
+
+    def load(family: Family) -> None:
+        context = click.Context(family)
+        for name in family.list_commands(context):
+            command = family.get_command(context, name)
+            if isinstance(command, Family):
+                load(command)
+
+    load(program)
 
 
 def tree_digest(folder: Path) -> str:

@@ -87,8 +87,10 @@ def test_a_collection_without_epochs_is_empty(board: Board, place: str) -> None:
 
 @pytest.mark.parametrize("name", ["kept", "folded"])
 @pytest.mark.parametrize("epoch", range(5))
-def test_each_epoch_that_is_kept_can_be_read(request, epoch: int, name: str) -> None:
-    storied = request.getfixturevalue(name)
+def test_each_epoch_that_is_kept_can_be_read(
+    kept: Board, folded: Board, epoch: int, name: str
+) -> None:
+    storied = {"kept": kept, "folded": folded}[name]
     place = storied.store.place
     assert batch(place, asOf=str(epoch)) == of(storied.states[epoch])
     when = datetime.fromtimestamp(epoch * STEP_MS / 1000, UTC)

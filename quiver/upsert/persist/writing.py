@@ -16,17 +16,16 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 
 from quiver.casts import conform_table
-from quiver.casts.nulls import nulls
 from quiver.clock import Clock, SystemClock
 from quiver.errors import InputError
 from quiver.ipc import encode_file
 from quiver.ship.batch import mint_ulid
 from quiver.ship.objects import Bucket
 from quiver.upsert.persist.format import FileRef, Kind
-from quiver.upsert.persist.order import Places, row_order, taken
+from quiver.upsert.persist.gathering import Gathering
+from quiver.upsert.persist.order import Places, row_order
 from quiver.upsert.persist.snapshot import Snapshot
-from quiver.upsert.rows.definition import DIFF, ERROR, HASH, KEY, TIME
-from quiver.upsert.rows.keys import key_bytes
+from quiver.upsert.rows.definition import DIFF, ERROR, HASH, TIME
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "write_base", "write_run"]
 
@@ -112,28 +111,13 @@ def _in_order(
         raise InputError(
             f"row {int(stray[0]):,} is of bucket {int(hashes[stray[0]]) % buckets}, not {bucket}"
         )
-    table = table.combine_chunks()
-    keys = _joined(table.column(KEY))
-
-    def keys_at(rows: Places) -> Any:  # noqa: ANN401
-        return key_bytes(taken(keys, rows))
-
-    order = row_order(hashes, keys=keys_at, times=times, diffs=diffs)
-    _refuse_repeats(order, hashes, keys_at, diffs=diffs)
-    in_place = bool(np.all(order[1:] > order[:-1]))
+    rows = Gathering(table)
+    order = row_order(hashes, keys=rows.keys, times=times, diffs=diffs)
+    _refuse_repeats(order, hashes, rows.keys, diffs=diffs)
     size = max(table.nbytes // max(table.num_rows, 1), 1)
     step = max(min(BATCH_ROWS, BATCH_BYTES // size), 1)
     for start in range(0, len(order), step):
-        some = order[start : start + step]
-        piece = table.slice(start, step) if in_place else taken(table, some)
-        yield from _as_one(piece)
-
-
-def _joined(column: Any) -> Any:  # noqa: ANN401
-    """Give a column as one array."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else nulls(0, column.type)
+        yield from rows.take(order[start : start + step])
 
 
 def _refuse_repeats(
@@ -159,11 +143,6 @@ def _refuse_repeats(
             f"rows {rows[0]:,} and {rows[1]:,} are of one key"
             + ("" if diffs is None else ", and of one diff in turn")
         )
-
-
-def _as_one(piece: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Give a table as one batch."""
-    yield from piece.combine_chunks().to_batches()
 
 
 def _put(

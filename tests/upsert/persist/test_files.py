@@ -21,7 +21,9 @@ from quiver.upsert.persist import (
     State,
     changes,
     close_all,
+    gathering,
     opened,
+    reading,
     rows_as_of,
     write_base,
     write_run,
@@ -328,6 +330,23 @@ def test_an_empty_base_says_that_nothing_is_left(tmp_path) -> None:
     assert rig.look([1]) == {}
     for epoch in (0, 1, 2):
         assert rig.state(epoch) == rig.model(epoch)
+
+
+def test_what_is_too_large_for_one_batch_is_taken_from_many(monkeypatch) -> None:
+    """As a bucket is whose text has more than the 2 GiB that one column of Arrow's holds."""
+    monkeypatch.setattr(gathering, "WHOLE_BYTES_MAX", 200)
+    monkeypatch.setattr(reading, "READ_ROWS", 4)
+    rig = Rig(MemoryBucket(), ONE)
+    for number in range(5):
+        rig.apply({n: value(n * number) if n % 4 else None for n in range(number, 40, number + 1)})
+    rig.merge(0, 3)
+    rig.check_all()
+    rig.fold(0, 2)
+    rig.fold(0)
+    parts = open_file(rig.store, rig.snapshot, rig.snapshot.base(0))
+    assert all(part.rows.nbytes <= 300 or part.rows.num_rows == 1 for part in parts)
+    assert len(parts) > 3
+    rig.check_all()
 
 
 def test_large_files_have_many_batches(monkeypatch, tmp_path) -> None:

@@ -6,6 +6,7 @@
 ``definitions``  schemas to bytes and back, and how values grow wider
 ``snapshot``     what a collection was at one moment
 ``order``        the order of rows in files
+``gathering``    rows of a table in another order, however large it is
 ``writing``      data files written
 ``opened``       data files read and checked, once in a process
 ``state``        what keys have now

@@ -10,7 +10,6 @@ import pyarrow as pa
 from quiver.clock import Clock
 from quiver.engine.start import Position
 from quiver.errors import InputError, MissingError
-from quiver.manifest import MANIFEST_NAME
 from quiver.ship.objects import Bucket
 from quiver.upsert.feeding.offsets import furthest, read_offsets, source_names, write_offsets
 from quiver.upsert.feeding.options import FeedOptions
@@ -81,17 +80,6 @@ class Target:
             self._tender.tend()
             self._snapshot = self._writer.snapshot()
 
-    def _check_place(self) -> None:
-        """Raise InputError if a collection would come to lie among the files of a store."""
-        try:
-            self._store.get(MANIFEST_NAME)
-        except MissingError:
-            return
-        raise InputError(
-            f"{self._store.place} is a store, and no place for a collection",
-            hint="name a folder of its own",
-        )
-
     def _splits(self) -> dict[str, int]:
         """Say how far all sources of the slot are in, whoever wrote that."""
         known = {} if self._snapshot is None else self._snapshot.sources
@@ -106,7 +94,6 @@ class Target:
         if self._snapshot is None or self._writer is None:
             if shaped is None:
                 return None
-            self._check_place()
             made = Collection.open(self._store, shaped.definition, create=True, clock=self._clock)
             self._take_over(made)
         writer, snapshot = self._writer, self._snapshot

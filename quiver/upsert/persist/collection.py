@@ -6,7 +6,8 @@ from secrets import token_bytes
 from typing import Final, Self
 
 from quiver.clock import Clock, SystemClock
-from quiver.errors import ConfigError
+from quiver.errors import ConfigError, InputError, MissingError
+from quiver.manifest import MANIFEST_NAME
 from quiver.schemas import same_schema
 from quiver.ship.objects import Bucket, probe
 from quiver.units import MILLISECOND
@@ -43,7 +44,8 @@ class Collection:
 
         With a definition its key and buckets must be those of the collection, and its value must
         fit into the collection's, or be what that can be widened to. Raises MissingError,
-        ConfigError for another definition, DamageError, RemoteError.
+        ConfigError for another definition, InputError for one to be made in the place of a store,
+        DamageError, RemoteError.
         """
         clock = clock or SystemClock()
         changer = Changer(store, clock)
@@ -52,6 +54,7 @@ class Collection:
         if create:
             if definition is None:
                 raise ConfigError("a collection is created by a definition", hint="give one")
+            _check_place(store)
             changer.create(_first(definition, clock))
         snapshot = changer.read()
         if definition is not None:
@@ -75,6 +78,18 @@ class Collection:
         """
         probe(self.store)
         return Writer.open(self.store, self._changer.again())
+
+
+def _check_place(store: Bucket) -> None:
+    """Raise InputError if a collection would come to lie among the files of a store."""
+    try:
+        store.get(MANIFEST_NAME)
+    except MissingError:
+        return
+    raise InputError(
+        f"{store.place} is a store, and no place for a collection",
+        hint="name a folder of its own",
+    )
 
 
 def _first(definition: Definition, clock: Clock) -> Manifest:

@@ -168,12 +168,13 @@ def upsert(
         quiver.subscribe(folder, name, slots=[how.slot], config=config) as consumer,
         folder_scraped(output, folder, metrics),
     ):
+        has_acked = was_known and any(map(any, consumer.positions().values()))
         feeder = Feeder(consumer, target, options=how, watch=told.hear)
         with stopped_by_signals(feeder.stop):
             tally = feeder.run(follow=follow)
         is_paused = consumer.is_paused
     told.end(tally)
-    if was_known and tally.is_begun:
+    if has_acked and tally.is_begun:
         output.warn(
             f"{name} is no new subscriber, and the collection had nothing of this store: what it "
             "acked before is not in it"

@@ -93,6 +93,12 @@ def test_a_new_collection_for_an_old_subscriber_is_told_of(run, store, into, tmp
     assert "what it acked before is not in it" in other.err
 
 
+def test_a_subscriber_that_acked_nothing_yet_is_told_nothing(run, store, into) -> None:
+    run("subscriber", "add", store, "me")
+    found = run("upsert", store, *USERS, "--into", into, "--subscriber", "me")
+    assert (found.out[:7], found.err) == ("epoch 1", "")
+
+
 def test_a_collection_that_was_deleted_is_not_begun_again_with_nothing(run, store, into) -> None:
     run("upsert", store, *USERS, "--into", into)
     shutil.rmtree(into)

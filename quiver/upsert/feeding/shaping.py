@@ -75,8 +75,11 @@ class Shaper:
     def _group(self, tables: list[pa.Table]) -> _Group:
         rows = pa.concat_tables(tables)
         names = rows.schema.names
-        for name in (*self._options.key, *self._options.order_by):
-            if names.count(name) != 1:
+        needed = (*self._options.key, *self._options.order_by)
+        chosen = names if self._options.value is None else self._options.value
+        asked = None if self._condition is None else self._condition.column
+        for name in (*needed, *chosen, *([asked] if asked else [])):
+            if names.count(name) > 1 or (name in needed and name not in names):
                 what = "is there twice" if name in names else "is not there"
                 raise InputError(f"column {name!r} {what}", hint=f"columns: {', '.join(names)}")
         if self._condition is None:
@@ -101,7 +104,7 @@ class Shaper:
             return widen(definition, value)
         except InputError as error:
             if self._options.misfit == "fail":
-                error.hint = error.hint or "misfit=error makes error rows of such values"
+                error.hint = "misfit=error makes error rows of such values"
                 raise
         for field in value:
             with suppress(InputError):  # Of its rows ``prepare`` makes errors.

@@ -187,3 +187,14 @@ def test_a_key_of_another_type_is_refused() -> None:
 def test_options_that_make_no_sense_are_refused(options) -> None:
     with pytest.raises(InputError):
         shaper(**options)
+
+
+def test_columns_of_one_name_are_refused_where_they_are_needed() -> None:
+    rows = pa.table([[1], [2], [3], [True], [True]], names=["k", "v", "v", "gone", "gone"])
+    for options in ({}, {"value": "v"}, {"order_by": "v"}, {"key": "v"}):
+        with pytest.raises(InputError, match="column 'v' is there twice"):
+            shaper(**options).shape([rows], None)
+    with pytest.raises(InputError, match="column 'gone' is there twice"):
+        shaper(value=(), delete_when="gone").shape([rows], None)
+    rows = rows.append_column("w", [[4]])
+    assert shown(shaper(value="w").shape([rows], None).commands) == [((1,), (4,), None)]

@@ -119,7 +119,7 @@ def view(
         raise _usage("--as-of is for a state; of changes it is --through")
     if stat and tend:
         raise _usage("--stat and --tend: only one of them")
-    is_read = changes or not (as_of is columns is limit is kind is None)
+    is_read = changes or any(each is not None for each in (as_of, columns, limit, kind))
     if (stat or tend) and is_read:
         raise _usage(
             f"{'--stat' if stat else '--tend'} gives no rows: leave out what is about them"

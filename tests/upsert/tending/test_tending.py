@@ -217,7 +217,11 @@ def test_what_nobody_names_goes_a_grace_after_it_was_put(store, clock) -> None:
     orphan = f"runs/{'0' * 25}1.arrow"
     future = f"bases/7{'Z' * 25}.arrow"
     foreign = {"runs/x.arrow", f"other/{'0' * 26}.arrow", f"runs/{'0' * 26}.tmp", "notes"}
-    foreign |= {"probe/report", "probe/manifest", f"probe/runs/{'0' * 26}.arrow"}  # Another collection.
+    foreign |= {
+        "probe/report",
+        "probe/manifest",
+        f"probe/runs/{'0' * 26}.arrow",
+    }  # Another collection.
     probed = f"probe/{'0f' * 16}-a"
     for key in (orphan, future, probed, *foreign):
         store.put(key, b"x" * 10)

@@ -16,6 +16,7 @@ from quiver.errors import DamagedEntry, DamageError, InputError, MissingError
 from quiver.ipc import encode_file
 from quiver.ship.objects import FolderBucket, MemoryBucket
 from quiver.upsert.persist import (
+    Collection,
     FileRef,
     Snapshot,
     State,
@@ -385,3 +386,11 @@ def test_what_is_asked_of_no_bucket_or_epoch_is_refused(rig) -> None:
     state = State(two.store, two.snapshot, (own + 1) % 4)
     with pytest.raises(InputError, match="not of bucket"):
         state.lookup(keys["hash"].to_numpy(), keys["key"].combine_chunks())
+
+
+def test_no_collection_is_made_among_the_files_of_a_store() -> None:
+    bucket = MemoryBucket("store")
+    bucket.put("quiver.json", b"{}")
+    with pytest.raises(InputError, match="no place for a collection"):
+        Collection.open(bucket, DEFINITION, create=True)
+    assert [each.key for each in bucket.list("")] == ["quiver.json"]

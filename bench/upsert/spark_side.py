@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +13,8 @@ from bench.demo_stream.processes import descendants
 from bench.upsert.gauges import Memory, memory_of
 from bench.upsert.load import GONE, KEY, ORDER, VALUE
 from bench.upsert.ours import BUCKETS, rows_of
-from quiver.spark import upsert
+from quiver.spark import upsert as start_upsert
+from quiver.spark.upsert.tending import THREAD
 
 __all__ = ["Sparked", "Took"]
 
@@ -47,7 +49,7 @@ class Sparked:
         options = {"slot": SLOT, "subscriber": "bench", "checkpointLocation": checkpoint}
         options |= {"includeMetadata": "true", "sink": "synced", "maxSegmentsPerTrigger": "1"}
         frame = self._spark.readStream.format("quiver").options(**options)
-        writer = upsert(
+        writer = start_upsert(
             frame.load(str(self._folder / "store")),
             into=str(self._collection),
             key=KEY,
@@ -66,6 +68,9 @@ class Sparked:
         if self._query is None:
             self._query = self._start()
         self._query.processAllAvailable()
+        for thread in threading.enumerate():  # What tends has ended before others are timed.
+            if thread.name == THREAD:
+                thread.join()
         told = [one for one in self._query.recentProgress if one.batchId > self._told]
         (done,) = [one for one in told if one.numInputRows]
         if done.numInputRows != commands.num_rows:

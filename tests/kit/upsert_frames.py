@@ -123,6 +123,7 @@ class Query:
     def put(self, *tasks: Rows, commits: bool = True, dies_at: int | None = None) -> None:
         """Do a batch; without a commit it comes again."""
         self.batches(self.frame(*tasks, dies_at=dies_at), self.number)
+        self.batches.wait()
         self.number += commits
 
     def snapshot(self) -> Snapshot:

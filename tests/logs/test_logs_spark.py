@@ -13,10 +13,12 @@ from view_kit import Board
 from view_kit import source as view
 from view_kit import stream as changes
 
+from quiver.errors import DamagedEntry
 from quiver.ship.objects import FolderBucket
 from quiver.spark import QuiverDataSource
 from quiver.spark.upsert.preparing import Reading
 from quiver.upsert.rows import Definition, Plan
+from quiver.upsert.tending import Tender
 
 
 def _events(caplog) -> list[str]:
@@ -103,3 +105,16 @@ def test_what_becomes_of_micro_batches_that_are_upserted_is_told(tmp_path, heard
     assert second == {"query": "again", "batch": 0, "epoch": 2, "command_count": 1, "row_count": 2}
     assert heard.of("spark.batch_repeated") == [{"query": "query", "batch": 0}]
     assert heard.of("spark.batches_again") == [{"query": "again", "replaces": "query"}]
+
+
+def test_tending_that_fails_is_told_behind_the_batch(heard, tmp_path, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise DamagedEntry("a file is damaged")
+
+    monkeypatch.setattr(Tender, "fold", refuse)
+    types = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("at", pa.int64())])
+    definition = Definition(pa.schema([("k", pa.int64())]), pa.schema([("v", pa.int64())]), 2)
+    query = Query(str(tmp_path), definition, Reading(types, Plan(("k",), ("v",), ("at",))))
+    query.put([{"k": 1, "v": 2, "at": 3}])
+    assert heard.of("spark.tending_failed") == [{"error": str(DamagedEntry("a file is damaged"))}]
+    assert query.snapshot().upper == 2

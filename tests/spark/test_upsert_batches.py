@@ -208,6 +208,7 @@ def test_much_is_folded_by_tasks_and_little_by_the_driver(query, monkeypatch) ->
     def fill(count: int) -> int:
         frame = query.frame([row(n, query.number, 10**9 * query.number + n) for n in range(count)])
         query.batches(frame, query.number)
+        query.batches.wait()
         query.number += 1
         return frame.context.tasks
 

@@ -25,7 +25,7 @@ from quiver.spark.upsert.applying import Applied, Applying
 from quiver.spark.upsert.fitting import fit
 from quiver.spark.upsert.preparing import Preparing, Reading
 from quiver.spark.upsert.recovery import Batch, advanced, decide
-from quiver.spark.upsert.tending import hands
+from quiver.spark.upsert.tending import Behind, hands
 from quiver.spark.upsert.wire import PROGRESS, RESULT_DDL, WIRE_DDL, read_progress, step
 from quiver.upsert.persist import Collection, Snapshot, Writer
 from quiver.upsert.rows import Definition, Misfit
@@ -87,7 +87,7 @@ class _Run:
     """One start of a query: it writes until another one does."""
 
     writer: Writer
-    tender: Tender
+    behind: Behind
     definition: Definition
     """What it writes rows under: the collection's, or a wider one."""
 
@@ -102,7 +102,10 @@ class Batches:
         self._runs: dict[str, _Run] = {}
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Append one batch; nothing if it is in. Raises FencedError if a newer query writes."""
+        """Append one batch; nothing if it is in. Raises FencedError if a newer query writes.
+
+        What went wrong when the collection was tended behind the batch before is raised too.
+        """
         context = frame.sparkSession.sparkContext
         query, run = (context.getLocalProperty(name) for name in (_QUERY, _RUN))
         if not query or not run:
@@ -118,6 +121,7 @@ class Batches:
             if batch.replaces and not batch.floors:
                 events.warning("spark.batches_again", query=query, replaces=batch.replaces)
             found = self._applied(frame, mine, snapshot, floors=batch.floors)
+            mine.behind.end()
             self._append(mine, snapshot, batch=batch, found=found)
             events.info(
                 "spark.batch_upserted",
@@ -127,7 +131,14 @@ class Batches:
                 command_count=sum(each.commands for each in found.buckets),
                 row_count=sum(each.run.rows for each in found.buckets if each.run),
             )
-            mine.tender.tend(hands(frame.sparkSession, self._target.store))
+            mine.behind.begin(hands(frame.sparkSession, self._target.store))
+
+    def wait(self) -> None:
+        """Wait until nothing is tended any more."""
+        with self._mutex:
+            runs = list(self._runs.values())
+        for each in runs:
+            each.behind.wait()
 
     def _open(self, run: str, batch: tuple[str, int]) -> _Run:
         """Give the writer of a start of the query; the first time it fences all others.
@@ -144,8 +155,8 @@ class Batches:
                     collection = Collection.open(target.store, target.wanted, create=True)
                 how = target.fit(collection.snapshot().definition)
                 writer = collection.writer()
-                tender = Tender(writer, Limits(history=target.history))
-                found = self._runs[run] = _Run(writer, tender, how)
+                behind = Behind(Tender(writer, Limits(history=target.history)), writer.place)
+                found = self._runs[run] = _Run(writer, behind, how)
             return found
 
     def _applied(

@@ -174,12 +174,20 @@ class Tender:
 
     def tend(self, hands: Hands | None = None) -> Tended:
         """Do what is due; the first time, and then once in an interval, with a look for garbage."""
-        found = tend(self._writer, self._limits, grace=self._grace, clock=self._clock, hands=hands)
+        found = self.fold(hands)
+        self.sweep()
+        return found
+
+    def fold(self, hands: Hands | None = None) -> Tended:
+        """Do what is due, without a look for garbage: while others write runs, for instance."""
+        return tend(self._writer, self._limits, grace=self._grace, clock=self._clock, hands=hands)
+
+    def sweep(self) -> None:
+        """Look for garbage, if that is due; runs that are being written must not be older."""
         now = self._clock.monotonic_ns()
         if self._due_ns is None or now >= self._due_ns:
             sweep(self._writer, grace=self._grace, clock=self._clock)
             self._due_ns = now + self._interval_ns
-        return found
 
 
 class _Way:

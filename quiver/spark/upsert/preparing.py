@@ -20,8 +20,8 @@ from quiver.upsert.rows import Commands, Definition, Misfit, Plan, prepare, redu
 
 __all__ = ["Preparing", "Reading"]
 
-ROWS: Final = 1 << 19
-BYTES: Final = 64 << 20
+ROWS: Final = 1 << 17
+BYTES: Final = 16 << 20
 """So much of the input is gathered at a time, whichever is reached first."""
 HELD_BYTES: Final = 128 << 20
 """So much of what is left may wait for more."""

@@ -1,8 +1,8 @@
 """Commands on their way through Spark's shuffle: whole tables as bytes, a few rows of them.
 
 Spark takes a row apart and puts it together again wherever it goes; a million commands cost a
-second that way. So a task packs the commands of one bucket into pieces of some MiB, and the shuffle
-moves those. Types arrive as they left, also those that Spark does not have.
+second that way. So a task packs the commands of one bucket into pieces of less than half a MiB,
+and the shuffle moves those. Types arrive as they left, also those that Spark does not have.
 
 ===========  ================================================================
 column
@@ -41,8 +41,11 @@ __all__ = [
     "unpack",
 ]
 
-PIECE_BYTES: Final = 4 << 20
-"""About how large a piece is: Spark sorts and buffers rows of that size as they come."""
+PIECE_BYTES: Final = 384 << 10
+"""About how large a piece is: Spark sorts and buffers rows of that size as they come.
+
+Below half of a region of G1 in a small JVM (512 KiB): what is larger has regions of its own.
+"""
 PROGRESS: Final = -1
 
 _PART: Final = pa.field("part", pa.int32())

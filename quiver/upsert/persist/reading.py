@@ -204,7 +204,9 @@ def _held(touched: _Touched, near: Bools, *, forward: bool) -> Places:
 
 def _met(part: Part, touched: _Touched) -> tuple[Places, Any]:
     """Give the rows of a base whose keys were touched, and these keys."""
-    distinct = np.unique(touched.hashes)
+    anew = np.ones(len(touched.hashes), np.bool_)
+    anew[1:] = touched.hashes[1:] != touched.hashes[:-1]
+    distinct = touched.hashes[anew]
     starts = np.searchsorted(part.hashes, distinct, "left")
     ends = np.searchsorted(part.hashes, distinct, "right")
     rows = expand(starts, ends)

@@ -77,7 +77,9 @@ def _flights(table: pa.Table) -> Any:
 
 
 def _minutes(column: Any) -> Any:
-    return pd.to_timedelta(column, unit="min")
+    """Give whole minutes; of nothing, nothing, which pandas would put through its arithmetic."""
+    whole = column.fillna(0).astype("int64")
+    return pd.to_timedelta(whole, unit="min").where(column.notna())
 
 
 def _act(flights: Any, state: int, at: Any, *, late: Any = None) -> Any:

@@ -67,7 +67,7 @@ def _panel(axes: Any, panel: Panel) -> None:
         axes.set_yscale("log")
     else:
         axes.set_xlim(0)
-        axes.set_ylim(0)
+        axes.set_ylim(0, axes.get_ylim()[1] * 1.25)  # The names of the lines stand above them.
     axes.set_title(panel.title, fontsize=9)
     axes.set_xlabel(panel.axis, fontsize=8)
     axes.set_ylabel(panel.unit, fontsize=8)

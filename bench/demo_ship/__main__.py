@@ -33,14 +33,12 @@ def main() -> int:
     print("object store, and one streaming query of Spark takes the flights from there into")
     print("Parquet. One of each kind of process is killed.\n")
     place = os.path.join(folder, "server")
-    os.makedirs(place)
     source = cut(load()).tables[SLOT]
-    server = seaweed.SeaweedServer(Path(place))
     try:
-        play = Play(folder, server, lambda text: print(text, flush=True))
-        batches, waiting = play.run(source.num_rows)
+        with seaweed.running(Path(place)) as server:
+            play = Play(folder, server, lambda text: print(text, flush=True))
+            batches, waiting = play.run(source.num_rows)
     finally:
-        server.kill()
         shutil.rmtree(place)
     found = compare(source, table_of(play.sink, source.schema))
     for line in report(found, batches=batches, waiting=waiting, kills=play.kills):

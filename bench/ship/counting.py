@@ -54,9 +54,9 @@ class CountingBucket:
     def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
         self.put(key, data)
 
-    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
+    def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
         self.counts["PUT"] += 1
-        return self._inner.put_if(key, data, tag)
+        return self._inner.put_if(key, data, tag, within=within)
 
     def list(self, prefix: str) -> Iterator[Listed]:
         found = [*self._inner.list(prefix)]

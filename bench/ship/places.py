@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from azurite import AzuriteServer, azurite_missing
-from seaweed import BUCKET, SeaweedServer, seaweed_missing
+from seaweed import BUCKET, SeaweedServer, running, seaweed_missing
 
 from quiver.ship.objects import Bucket, open_bucket
 
@@ -122,12 +122,8 @@ def seaweed(folder: Path) -> Iterator[SeaweedPlace | str]:
     if missing := seaweed_missing():
         yield missing
         return
-    folder.mkdir()
-    server = SeaweedServer(folder)
-    try:
+    with running(folder) as server:
         yield SeaweedPlace(server)
-    finally:
-        server.kill()
 
 
 @contextlib.contextmanager

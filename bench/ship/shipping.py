@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
+from unittest import mock
 
 import quiver
 from bench.kit import Bench, warm
@@ -66,6 +67,11 @@ class _Sides:
         self._bench, self._place, self._store = bench, place, store
         self.batches: list[bytes] = []
         self.appends = 0
+
+    def unchecked(self) -> Spent:
+        """Ship without the check of each byte, to see what that costs."""
+        with mock.patch("quiver.ship.shipper.cargo.check_file"):
+            return self.ship()
 
     def ship(self) -> Spent:
         """Ship all of the store as a new subscriber into a new queue; keep what was put."""
@@ -125,7 +131,10 @@ def shipping(bench: Bench, place: Place) -> None:
         make_store(store, int(STORE_BYTES * bench.scale))
     sides = _Sides(bench, place, store)
     found = bench.interleave(
-        ours=sides.ship, one=partial(sides.plain, 1), four=partial(sides.plain, AT_ONCE)
+        ours=sides.ship,
+        one=partial(sides.plain, 1),
+        four=partial(sides.plain, AT_ONCE),
+        unchecked=sides.unchecked,
     )
     size = sum(map(len, sides.batches))
     ours = [took.seconds for took in found["ours"]]
@@ -143,6 +152,8 @@ def shipping(bench: Bench, place: Place) -> None:
             }
         measure = f"{place.name}: shipping a store's segments: plain puts, {said}, by it"
         bench.add(measure, theirs, ours, wanted=WANTED, **more)
+        trusting = [took.seconds for took in found["unchecked"]]
+        bench.add(f"{measure}, unchecked", theirs, trusting)
 
 
 def cpu_ms(took: Sequence[Spent], size: int) -> float:

@@ -41,7 +41,7 @@ class FaultyBucket(MemoryBucket):
         self.arrive()
         return found
 
-    def put_if(self, key, data, tag):
+    def put_if(self, key, data, tag, *, within=None):
         """Put, as the next fault has it."""
         self.calls.append("put_if")
         if self.meanwhile:
@@ -55,7 +55,7 @@ class FaultyBucket(MemoryBucket):
             raise Conflict("it is refused", path=key, retryable=True)
         if fault in ("late", "missed"):
             raise UnclearError("no answer", path=key, retryable=True)
-        new = super().put_if(key, data, tag)
+        new = super().put_if(key, data, tag, within=within)
         self.arrive()
         if fault == "lost":
             raise UnclearError("no answer", path=key, retryable=True)

@@ -58,7 +58,9 @@ class MortalBucket:
         self.place, self.base = inner.place, inner.base
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *given: self.fate.act(lambda: getattr(self.inner, name)(*given))
+        return lambda *given, **named: self.fate.act(
+            lambda: getattr(self.inner, name)(*given, **named)
+        )
 
 
 def metadata(number: int) -> bytes:

@@ -10,11 +10,12 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Pause", "SeaweedServer", "free_ports", "options_for", "seaweed_missing"]
+__all__ = ["Pause", "SeaweedServer", "free_ports", "options_for", "running", "seaweed_missing"]
 
 BUCKET: Final = "quiver"
 KEY_ID: Final = "test"
@@ -145,14 +146,25 @@ class SeaweedServer:
                 pause.until(limit)
 
     def kill(self) -> None:
-        """End it as a power cut does; a second call does nothing."""
+        """End it as a power cut does; a second call does nothing.
+
+        Nobody reads the folder of a test afterwards, and a polite end takes seconds.
+        """
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGKILL)
             process.wait()
 
-    stop = kill
-    """Nobody reads the folder afterwards, and a polite end takes seconds."""
+
+@contextmanager
+def running(folder: Path) -> Iterator[SeaweedServer]:
+    """Have a server as long as the block lasts; its folder is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    server = SeaweedServer(folder)
+    try:
+        yield server
+    finally:
+        server.kill()
 
 
 def options_for(endpoint: str) -> dict[str, str]:

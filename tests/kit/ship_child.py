@@ -10,13 +10,17 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import quiver
 import quiver.cli.restore
 import quiver.cli.ship
-import quiver.cli.upsert  # noqa: F401 Loaded before there is a fork.
+import quiver.cli.upsert
 from quiver.cli.program import program
 from quiver.consumer import Consumer, SegmentConsumer
 from quiver.ship.objects import FolderBucket
@@ -40,6 +44,33 @@ STEPS: dict[str, list[tuple[Any, str]]] = {
     ],
 }
 """What counts as a step of each verb."""
+
+
+@contextmanager
+def taking_orders() -> Iterator[Callable[..., int]]:
+    """Start it; gives what runs the program once, and its exit code, or minus its signal."""
+    house = str(Path(quiver.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": house},
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+
+        def one(
+            arguments: list[object], *, at: int = 0, step: str = "", behind: bool = False
+        ) -> int:
+            order = {"arguments": [str(each) for each in arguments], "at": at}
+            order |= {"step": step, "behind": behind}
+            child.stdin.write(json.dumps(order) + "\n")
+            child.stdin.flush()
+            return int(child.stdout.readline())
+
+        yield one
+        child.stdin.close()
 
 
 def run(arguments: list[str], at: int, *, step: str, behind: bool) -> None:

@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 
-from quiver.ship.objects import Conflict, MemoryBucket
+from quiver.ship.objects import Conflict, MemoryBucket, UnclearError
 
 __all__ = ["DistantBucket", "VirtualTime"]
 
@@ -87,6 +87,8 @@ class DistantBucket(MemoryBucket):
         self._rng = random.Random(seed)
         self.kept_share = 0.0
         """How many of those who come too late wait a hundred trips for their answer."""
+        self.gives_up = True
+        """Whether it is given up when the caller does not want to wait that long."""
 
     def _trip(self) -> None:
         self._time.pause(self._seconds / 2 * self._rng.uniform(0.6, 1.4))
@@ -115,14 +117,21 @@ class DistantBucket(MemoryBucket):
         finally:
             self._trip()
 
-    def put_if(self, key, data, tag):
+    def _keep_waiting(self, key, within):
+        kept = _KEPT_TRIPS * self._seconds
+        if within is not None and within < kept and self.gives_up:
+            self._time.pause(within)
+            raise UnclearError("no answer, in time", path=key, retryable=True)
+        self._time.pause(kept)
+
+    def put_if(self, key, data, tag, *, within=None):
         """Put an object on condition, there and back; who comes too late may be kept."""
         self._trip()
         try:
             return super().put_if(key, data, tag)
         except Conflict:
             if self._rng.random() < self.kept_share:
-                self._time.pause(_KEPT_TRIPS * self._seconds)
+                self._keep_waiting(key, within)
             raise
         finally:
             self._trip()

@@ -1,4 +1,4 @@
-"""Real servers for the tests of the queue, each started for the first test that asks."""
+"""What the tests of the queue have of real servers; SeaweedFS is there for all rooms."""
 
 from __future__ import annotations
 
@@ -7,20 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 from azurite import AzuriteServer, azurite_missing
-from seaweed import SeaweedServer, seaweed_missing
+from seaweed import SeaweedServer
 
 _COUNT = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedServer]:
-    if missing := seaweed_missing():
-        pytest.skip(missing)
-    server = SeaweedServer(tmp_path_factory.mktemp("seaweed"))
-    try:
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -53,8 +53,8 @@ class _Heedless:
     def __init__(self) -> None:
         self._bucket = MemoryBucket()
 
-    def put_if(self, key: str, data: bytes, tag: str | None) -> str:
-        del tag
+    def put_if(self, key: str, data: bytes, tag: str | None, *, within: float | None = None) -> str:
+        del tag, within
         return self._bucket.put(key, data)
 
     def delete(self, keys: Sequence[str]) -> Sequence[str]:

@@ -86,6 +86,28 @@ def test_an_answer_that_is_late_is_waited_for_and_then_unclear(proxy, queue_url)
     assert bytes(bucket.get("x").data) == b"1"
 
 
+def test_an_answer_that_is_not_wanted_any_more_is_not_waited_for(proxy, queue_url):
+    late = threading.Event()
+    proxy.script.append(Fault(held=late))
+    bucket = open_bucket(queue_url, options={**options_for(proxy.endpoint), "timeout": "100s"})
+    with pytest.raises(UnclearError, match="in time") as found:
+        bucket.put_if("x", b"1", None, within=0.4)
+    assert found.value.retryable
+    late.set()
+    there = bucket.get("x")
+    assert bytes(there.data) == b"1"
+    assert bucket.put_if("x", b"2", there.tag, within=1e6) != there.tag
+    assert proxy.count("PUT") == 2
+
+
+def test_connections_with_less_patience_are_few_and_never_have_more(queue_url, seaweed):
+    bucket = open_bucket(queue_url, options={**seaweed.options, "timeout": "3s"})
+    found = {id(bucket._impatient(number / 1000)) for number in range(1, 2049, 7)}
+    assert 2 < len(found) <= 12
+    assert id(bucket._once) not in found
+    assert bucket._impatient(2.1) is bucket._impatient(3600) is bucket._once
+
+
 def test_412_for_ever_is_a_conflict_each_time_and_nothing_else(bucket, proxy):
     tag = bucket.put("x", b"1")
     proxy.for_ever = Fault(status=412, reaches=False)

@@ -110,8 +110,11 @@ class Bucket(Protocol):
         """Put an object whose tag nobody wants."""
         ...
 
-    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
-        """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""
+    def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
+        """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict.
+
+        A server that has no answer within about so many seconds is not waited for: UnclearError.
+        """
         ...
 
     def list(self, prefix: str) -> Iterator[Listed]:

@@ -117,8 +117,9 @@ class FolderBucket:
             raise
         self._settle(disk, full)
 
-    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
+    def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
         """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""
+        del within  # There is no server to wait for.
         full = self._full(key)
         parts = parts_of(data)
         disk = self._prepare(posixpath.dirname(full))

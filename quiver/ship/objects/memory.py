@@ -82,8 +82,9 @@ class MemoryBucket:
         """Put an object whose tag nobody wants."""
         self.put(key, data)
 
-    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
+    def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
         """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""
+        del within  # There is no server to wait for.
         full = full_key(self._base, key)
         whole = b"".join(parts_of(data))
         with self._objects.lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from quiver.disk import Bytes, process_id
@@ -11,6 +12,7 @@ from quiver.ship.objects.bucket import Found, Listed, Tag, UnclearError
 from quiver.ship.objects.keys import check_base, full_key, parts_of
 from quiver.ship.objects.options import RemoteSettings
 from quiver.ship.objects.refusals import Act, as_ours, is_missing, is_unmodified
+from quiver.units import MILLISECOND, parse_duration
 
 __all__ = ["RemoteBucket"]
 
@@ -44,6 +46,7 @@ class RemoteBucket:
         _check_process(is_use=False)
         self._patient = _open(settings, settings.retry)
         self._once = _open(settings, {**settings.retry, "max_retries": 0})
+        self._hasty: dict[int, _Store] = {}
         self._faults = _faults()
 
     @property
@@ -94,13 +97,17 @@ class RemoteBucket:
         """Put an object whose tag nobody wants."""
         self.put(key, data)
 
-    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
-        """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""
+    def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
+        """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict.
+
+        A server that has no answer within about so many seconds is not waited for: UnclearError.
+        """
         full = self._full(key)
         (whole,) = parts_of(data)
         mode: Any = "create" if tag is None else _split(tag)
+        once = self._once if within is None else self._impatient(within)
         try:
-            put = self._once.put(full, whole, mode=mode, use_multipart=False)
+            put = once.put(full, whole, mode=mode, use_multipart=False)
         except self._faults as error:
             raise self._refused(error, "put", full, conditional=True) from None
         return self._tag(put, full)
@@ -166,6 +173,23 @@ class RemoteBucket:
                 retryable=True,
             )
         return Found(data, self._tag(meta, full))
+
+    def _impatient(self, seconds: float) -> _Store:
+        """Give what waits for an answer for about so long: up to twice, and no longer than ever.
+
+        Each has connections of its own, so there is one for each doubling of a millisecond.
+        """
+        settings = self._settings
+        patience = 1 << max(int(seconds * _MS) - 1, 0).bit_length()
+        if patience * MILLISECOND >= parse_duration(settings.client["timeout"]):
+            return self._once
+        store = self._hasty.get(patience)
+        if store is None:
+            hasty = replace(settings, values={**settings.values, "timeout": f"{patience}ms"})
+            store = self._hasty.setdefault(
+                patience, _open(hasty, {**settings.retry, "max_retries": 0})
+            )
+        return store
 
     def _full(self, key: str) -> str:
         _check_process()

@@ -51,6 +51,8 @@ class Counters:
     """Of these, how many came too late."""
     faults: int = 0
     """How often the store gave no clear answer."""
+    hangs: int = 0
+    """How often its answer was not waited for, since others are always answered sooner."""
     pages: int = 0
     """Pages put in the place of entries."""
     page_failures: int = 0
@@ -147,8 +149,9 @@ class Changer:
         self.counters.writes += 1
         trial.was_sent = trial.is_unsure = True
         begin = self.clock.monotonic_ns()
+        patience = self.pace.patience(trial.hangs, trial.conflicts)
         try:
-            new = self._bucket.put_if(MANIFEST_KEY, made.data, tag)
+            new = self._bucket.put_if(MANIFEST_KEY, made.data, tag, within=patience)
         except Conflict:
             self.counters.conflicts += 1
             trial.refused = (tag,)
@@ -157,6 +160,8 @@ class Changer:
             trial.is_unsure = error.retryable or isinstance(error, UnclearError)
             if trial.is_unsure:
                 trial.unclear.add(tag)
+            waited = (self.clock.monotonic_ns() - begin) / SECOND
+            trial.hung = patience is not None and trial.is_unsure and waited >= patience
             raise
         finally:
             self.pace.took(begin)
@@ -205,6 +210,9 @@ class _Trial:
         self.conflicts = 0
         self.faults = 0
         self.refusals = 0
+        self.hangs = 0
+        self.hung = False
+        """Whether the last try has no answer because it was not waited for."""
         self.was_sent = False
         self.is_unsure = False
         """Whether a try may be in, or still come to be."""
@@ -237,6 +245,13 @@ class _Trial:
             return
         if not (error.retryable or isinstance(error, UnclearError)):
             raise error
+        if self.hung:  # Somebody else has most likely come first: to be looked at, at once.
+            self.hung = False
+            self.hangs += 1
+            self.conflicts += 1
+            self._counters.hangs += 1
+            self._turns.ask(self._pace.turn_seconds)
+            return
         self.faults += 1
         self._counters.faults += 1
         if self.faults > _FAULTS_MAX or self._is_late():

@@ -29,6 +29,11 @@ _QUIET: Final = 0.05
 _PATIENCE: Final = 3
 _PATIENCE_MAX: Final = 8
 _TURN_TRIPS: Final = 6
+_HANGS_TRIPS: Final = 20
+_HANGS_SECONDS: Final = 0.1
+_HANGS_MAX: Final = 6
+_KNOWN: Final = 8
+"""So many tries tell how long one takes; before that twice the quickest one counts."""
 _LOOK_EVERY: Final = 8
 
 
@@ -41,6 +46,8 @@ class Pace:
         self._trip = _TRIP_SECONDS
         self._losses = 0.0
         self._changes = 0
+        self._tries = 0
+        self._quickest = 0.0
         self._slowest = 0.0
 
     @property
@@ -52,6 +59,20 @@ class Pace:
     def _widest(self) -> float:
         """How long a try takes to whoever is farthest, as far as that is known."""
         return max(self._trip, self._slowest)
+
+    def patience(self, hangs: int, losses: int) -> float | None:
+        """How many seconds to wait for an answer, after so many that did not come; None: any.
+
+        ``losses``: how often others came first in this change.
+
+        Some stores keep one of those who meet in them for a second and more, for a lock of theirs.
+        By then somebody else has come first, and there is nothing to wait for. Who is alone, or
+        does not know the store yet, waits as long as it takes.
+        """
+        if not (self.is_contended or losses) or not self._tries or hangs >= _HANGS_MAX:
+            return None
+        trip = self._widest if self._tries >= _KNOWN else max(2 * self._quickest, self._slowest)
+        return max(_HANGS_TRIPS * trip, _HANGS_SECONDS) * (1 << hangs)
 
     def is_time_to_look(self) -> bool:
         """Say now and then, and always under contention, that somebody may wait for his turn."""
@@ -70,6 +91,8 @@ class Pace:
         of the next, so no single one raises what is known by much.
         """
         seconds = (self._clock.monotonic_ns() - begin_ns) / SECOND
+        self._quickest = min(seconds, self._quickest) if self._tries else seconds
+        self._tries += 1
         most = min(_OUTLIER * self._trip, _TRIP_SECONDS_MAX)
         self._trip += _LEARN * (min(max(seconds, _TRIP_SECONDS_MIN), most) - self._trip)
 

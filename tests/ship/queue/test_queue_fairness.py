@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -27,16 +28,25 @@ class Race:
 
 
 def race(
-    trips: list[float], each: int, *, seed: int = 1, think: float = 0, kept_share: float = 0
+    trips: list[float],
+    each: int,
+    *,
+    seed: int = 1,
+    think: float = 0,
+    kept: Sequence[float] = (),
+    gives_up: bool = True,
 ) -> Race:
-    """Let everybody append so many, one after the other, each as far from the store as said."""
+    """Let everybody append so many, one after the other, each as far from the store as said.
+
+    ``kept`` says which share of the tries of each that come too late the store keeps for long.
+    """
     time, store = VirtualTime(), MemoryBucket()
     done, shares, queues = [0] * len(trips), [], []
 
     def runner(who: int, trip: float):
         rng = random.Random(f"{seed}/{who}")
         bucket = DistantBucket(time, seconds=trip, seed=rng.random(), store=store)
-        bucket.kept_share = kept_share
+        bucket.kept_share, bucket.gives_up = kept[who] if kept else 0, gives_up
         queue = Queue(bucket, clock=time, entropy=rng.randbytes)
         queues.append(queue)
 
@@ -73,10 +83,19 @@ def test_who_is_far_from_the_store_is_slow_and_does_not_starve(far) -> None:
     assert max(found.shares) <= 2 * min(found.shares[:-1])
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_whom_a_store_keeps_now_and_then_for_a_hundred_trips_is_not_slow_ever_after(seed) -> None:
-    found = race([TRIP] * 8, 60, seed=seed, kept_share=0.05)
-    assert max(found.shares) <= 4 * min(found.shares)
+@pytest.mark.parametrize("seed", [2, 5])
+def test_a_store_that_keeps_some_for_a_hundred_trips_keeps_nobody_behind(seed) -> None:
+    found = race([TRIP] * 8, 120, seed=seed, kept=[0.05] * 8)
+    assert max(found.shares) <= 2 * min(found.shares)
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_whom_alone_a_store_keeps_all_the_time_is_not_kept_behind(seed) -> None:
+    kept = [0.15] + [0.0] * 7
+    found = race([TRIP] * 8, 120, seed=seed, kept=kept)
+    assert max(found.shares) <= 2 * found.shares[0]
+    waiting = race([TRIP] * 8, 120, seed=seed, kept=kept, gives_up=False)
+    assert max(waiting.shares) > 2 * waiting.shares[0], "what becomes of him if he is not let go"
 
 
 def test_one_alone_is_not_kept_waiting() -> None:

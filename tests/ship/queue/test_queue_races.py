@@ -226,7 +226,7 @@ def test_if_nobody_can_look_whether_it_is_in_that_is_said(bucket, clock, fault) 
 
 
 def test_a_store_that_clearly_says_no_leaves_no_doubt(bucket, clock) -> None:
-    def put_if(key, data, tag):
+    def put_if(key, data, tag, **_):
         raise RemoteError("no right to write", path=key)
 
     bucket.put_if = put_if
@@ -240,7 +240,7 @@ def test_what_was_interrupted_may_be_appended_again(bucket, clock) -> None:
     queue = queue_on(bucket, clock)
     real = bucket.put_if
 
-    def put_if(key, data, tag):
+    def put_if(key, data, tag, **_):
         bucket.put_if = real
         real(key, data, tag)
         raise KeyboardInterrupt

@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import ship_child
+from ship_child import taking_orders
 from shipper_kit import arrived
 from store_kit import SLOTS, bundle
 
@@ -37,29 +34,8 @@ def store(tmp_path) -> Path:
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Callable[..., int]]:
-    """Run the program in a process of its own; gives its exit code, or minus its signal."""
-    house = str(Path(quiver.__file__).parents[1])
-    with subprocess.Popen(
-        [sys.executable, ship_child.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": house},
-    ) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-
-        def one(
-            arguments: list[object], *, at: int = 0, step: str = "", behind: bool = False
-        ) -> int:
-            order = {"arguments": [str(each) for each in arguments], "at": at}
-            order |= {"step": step, "behind": behind}
-            child.stdin.write(json.dumps(order) + "\n")
-            child.stdin.flush()
-            return int(child.stdout.readline())
-
+    with taking_orders() as one:
         yield one
-        child.stdin.close()
 
 
 def numbers(store: Path) -> list[int]:

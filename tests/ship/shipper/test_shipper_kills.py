@@ -59,7 +59,7 @@ class Mortal:
     def write(self, *args):
         return self._act("write", *args)
 
-    def put_if(self, *args):
+    def put_if(self, *args, **_):
         return self._act("put_if", *args)
 
     def list(self, *args):
@@ -145,7 +145,7 @@ class Faulty(MemoryBucket):
     def put(self, key, data):
         return self._fault(lambda: super(Faulty, self).put(key, data))
 
-    def put_if(self, key, data, tag):
+    def put_if(self, key, data, tag, **_):
         return self._fault(lambda: super(Faulty, self).put_if(key, data, tag))
 
 

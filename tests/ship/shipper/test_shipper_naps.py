@@ -38,9 +38,9 @@ class Sleeper:
     def __getattr__(self, name: str):
         if name.startswith("_"):
             raise AttributeError(name)
-        return lambda *args: self._act(name, *args)
+        return lambda *args, **named: self._act(name, *args, **named)
 
-    def _act(self, name, *args):
+    def _act(self, name, *args, **named):
         with self._lock:
             if self._die and self.acts >= self._die:
                 raise Killed
@@ -48,7 +48,7 @@ class Sleeper:
             naps = self.acts == self._nap
             if naps and not self._behind:
                 self._sleep()
-            result = getattr(self._rig.bucket, name)(*args)
+            result = getattr(self._rig.bucket, name)(*args, **named)
             if naps and self._behind:
                 self._sleep()
             if self.acts == self._die:

@@ -18,7 +18,14 @@ from pyarrow import types as kinds
 from quiver.ipc import child_types
 from quiver.testing.drawn_types import types
 from quiver.testing.drawn_values import arrays
-from quiver.upsert.rows import buckets_of, exact_bytes, key_bytes, key_hashes, same_keys
+from quiver.upsert.rows import (
+    buckets_of,
+    exact_bytes,
+    key_bytes,
+    key_hashes,
+    rows_of_buckets,
+    same_keys,
+)
 from quiver.upsert.rows import same_values as same_exactly
 
 MASK = (1 << 64) - 1
@@ -286,3 +293,29 @@ def test_hashes_spread_over_buckets_evenly() -> None:
     assert counts.min() > 2_300
     assert counts.max() < 2_700
     assert len(set(key_hashes(key_bytes(keys)).tolist())) == 40_000
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 7, 300, 70_000])
+def test_rows_of_buckets_are_each_row_once_in_its_bucket_and_in_order(buckets) -> None:
+    hashes = np.random.default_rng(buckets).integers(0, MASK, 500, np.uint64, endpoint=True)
+    order, edges = rows_of_buckets(hashes, buckets)
+    assert (len(edges), edges[0], edges[-1]) == (buckets + 1, 0, 500)
+    found = {}
+    for bucket in np.flatnonzero(np.diff(edges)).tolist():
+        rows = order[edges[bucket] : edges[bucket + 1]].tolist()
+        assert rows == sorted(rows)
+        found |= dict.fromkeys(rows, bucket)
+    assert found == {row: int(number) % buckets for row, number in enumerate(hashes.tolist())}
+    none, ends = rows_of_buckets(hashes[:0], buckets)
+    assert (len(none), set(ends.tolist())) == (0, {0})
+
+
+def test_what_lies_below_a_null_row_is_no_part_of_a_key() -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int16()), [True, False])
+    text = pa.array(["a", "b"])
+    below = pa.StructArray.from_arrays([text, runs], names=["a", "b"], mask=pa.array([True, True]))
+    keys = struct_of([below])
+    one, other = key_bytes(keys).to_pylist()
+    assert one == other
+    assert same_keys(keys.slice(0, 1), keys.slice(1)).tolist() == [True]
+    assert same_exactly(keys.slice(0, 1), keys.slice(1)).tolist() == [True]

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from quiver.casts import conform_table
+from quiver.casts.nulls import nulls
 from quiver.errors import InputError
 from quiver.promote import union_schema
 from quiver.schemas import same_schema
@@ -55,6 +56,7 @@ class Shaper:
             self._condition = parse_condition(when)
         elif when is not None:
             self._condition = Condition(when)
+        self._seen: dict[str, pa.DataType] = {}
         Plan(list(options.key), options.value, list(options.order_by))
 
     def shape(self, tables: Sequence[pa.Table], definition: Definition | None) -> Shaped | None:
@@ -62,9 +64,13 @@ class Shaper:
 
         Raises InputError if a column is missing, or a key does not fit the collection.
         """
-        groups = [self._group(some) for some in _alike(tables)]
-        if not groups:
+        alike = _alike(tables)
+        if not alike:
             return None
+        known = pa.schema([]) if definition is None else definition.value
+        for schema in (known, *(some[0].schema for some in alike)):
+            self._seen.update(zip(schema.names, schema.types, strict=True))
+        groups = [self._group(some) for some in alike]
         wider = definition or self._first(groups)
         for group in groups:
             wider = self._widened(wider, group)
@@ -84,13 +90,20 @@ class Shaper:
                 raise InputError(f"column {name!r} {what}", hint=f"columns: {', '.join(names)}")
         if self._condition is None:
             return _Group(rows, None)
-        if self._condition.column is not None:
+        if self._condition.column in names:
             return _Group(rows, self._condition.column)
         gone = _GONE
         while gone in names:
             gone = f"_{gone}"
-        found = ask(rows, self._condition.expression)
+        found = ask(self._filled(rows), self._condition.expression)
         return _Group(rows.append_column(gone, found), gone)
+
+    def _filled(self, rows: pa.Table) -> pa.Table:
+        """Add columns that other rows had, or the collection has: here they are null."""
+        for name, kind in self._seen.items():
+            if name not in rows.schema.names:
+                rows = rows.append_column(name, nulls(rows.num_rows, kind))
+        return rows
 
     def _first(self, groups: Iterable[_Group]) -> Definition:
         """Give the definition of a collection that begins with these rows."""

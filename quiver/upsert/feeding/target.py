@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
 from quiver.clock import Clock
 from quiver.engine.start import Position
-from quiver.errors import InputError, MissingError
+from quiver.errors import InputError, MissingError, QuiverError, StorageError
 from quiver.ship.objects import Bucket
 from quiver.upsert.feeding.offsets import furthest, read_offsets, source_names, write_offsets
 from quiver.upsert.feeding.options import FeedOptions
@@ -25,7 +26,7 @@ from quiver.upsert.persist import (
     Writer,
     write_run,
 )
-from quiver.upsert.rows import Commands, Definition, buckets_of
+from quiver.upsert.rows import Commands, Definition, rows_of_buckets
 from quiver.upsert.tending import Limits, Tender
 
 __all__ = ["Target"]
@@ -77,8 +78,29 @@ class Target:
     def tend(self) -> None:
         """Fold, forget and sweep what is due; most of the time that is nothing."""
         if self._tender is not None and self._writer is not None:
-            self._tender.tend()
-            self._snapshot = self._writer.snapshot()
+            with self._there():
+                self._tender.tend()
+                self._snapshot = self._writer.snapshot()
+
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        """Say of a collection that was deleted meanwhile that it was, whatever missed it first."""
+        try:
+            yield
+        except (MissingError, StorageError) as error:
+            place = "" if self._snapshot is None else self._snapshot.place
+            try:
+                Collection.open(self._store, clock=self._clock)
+            except MissingError:
+                raise MissingError(
+                    f"the collection {place} was deleted while it was written",
+                    path=place,
+                    hint="another one is begun with a new subscriber, or one that is reset: it is "
+                    "given what the store still has",
+                ) from error
+            except QuiverError:  # Nobody knows.
+                raise error from None
+            raise
 
     def _splits(self) -> dict[str, int]:
         """Say how far all sources of the slot are in, whoever wrote that."""
@@ -89,8 +111,12 @@ class Target:
         """Let commands in as the next epoch, with how far the store is then; durable.
 
         None if there is nothing to be let in, nor a collection. Raises FencedError, RemoteError,
-        and UnclearError if nobody knows whether it is in.
+        UnclearError if nobody knows whether it is in, MissingError if somebody deleted it all.
         """
+        with self._there():
+            return self._append(shaped, positions)
+
+    def _append(self, shaped: Shaped | None, positions: Mapping[int, Position]) -> Appended | None:
         if self._snapshot is None or self._writer is None:
             if shaped is None:
                 return None
@@ -127,9 +153,7 @@ class Target:
 
     def _runs(self, snapshot: Snapshot, commands: Commands) -> list[FileRef]:
         """Write what commands change in each bucket."""
-        owners = buckets_of(commands.hashes, snapshot.buckets)
-        order = np.argsort(owners, kind="stable")
-        edges = np.searchsorted(owners[order], np.arange(snapshot.buckets + 1))
+        order, edges = rows_of_buckets(commands.hashes, snapshot.buckets)
         refs = []
         for bucket in np.flatnonzero(np.diff(edges)).tolist():
             some = commands.take(order[edges[bucket] : edges[bucket + 1]])

@@ -32,7 +32,7 @@ from quiver.upsert.persist.changing import MANIFEST_KEY
 from quiver.upsert.persist.collection import Collection
 from quiver.upsert.persist.definitions import widen
 from quiver.upsert.persist.format import Dropped, FileRef, Manifest, Source
-from quiver.upsert.persist.opened import close_all
+from quiver.upsert.persist.opened import close_all, keep_open
 from quiver.upsert.persist.reading import changes, rows_as_of
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.persist.state import State, WholeState
@@ -53,6 +53,7 @@ __all__ = [
     "Writer",
     "changes",
     "close_all",
+    "keep_open",
     "rows_as_of",
     "widen",
     "write_base",

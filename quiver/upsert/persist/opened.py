@@ -22,7 +22,7 @@ from quiver.upsert.persist.format import FileRef
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows import Definition
 
-__all__ = ["KEPT_BYTES_MAX", "KNOWN_MAX", "close_all", "open_file"]
+__all__ = ["KEPT_BYTES_MAX", "KNOWN_MAX", "close_all", "keep_open", "open_file"]
 
 KEPT_BYTES_MAX: Final = 256 << 20
 """Bytes of files that are kept open in a process; of maps it is the address space alone."""
@@ -49,6 +49,7 @@ class _Files:
         self._sound: OrderedDict[_Key, None] = OrderedDict()
         self._kept: OrderedDict[_Key, tuple[tuple[Part, ...], int]] = OrderedDict()
         self._bytes = 0
+        self.bytes_max: int | None = None
 
     def clear(self) -> None:
         """Know nothing."""
@@ -78,11 +79,12 @@ class _Files:
             self._sound.move_to_end(key)
             while len(self._sound) > KNOWN_MAX:
                 self._sound.popitem(last=False)
-            if size > KEPT_BYTES_MAX or key in self._kept:
+            most = KEPT_BYTES_MAX if self.bytes_max is None else self.bytes_max
+            if size > most or key in self._kept:
                 return
             self._kept[key] = parts, size
             self._bytes += size
-            while self._bytes > KEPT_BYTES_MAX:
+            while self._bytes > most:
                 self._bytes -= self._kept.popitem(last=False)[1][1]
 
 
@@ -92,6 +94,11 @@ _FILES: Final = _Files()
 def close_all() -> None:
     """Forget which files are sound, and close those that nobody uses."""
     _FILES.clear()
+
+
+def keep_open(byte_count: int) -> None:
+    """Keep files of so many bytes open in this process, instead of ``KEPT_BYTES_MAX``."""
+    _FILES.bytes_max = byte_count
 
 
 def open_file(store: Bucket, snapshot: Snapshot, ref: FileRef) -> tuple[Part, ...]:

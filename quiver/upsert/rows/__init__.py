@@ -30,7 +30,7 @@ from quiver.upsert.rows.definition import (
 )
 from quiver.upsert.rows.diffs import differences
 from quiver.upsert.rows.grouping import Groups, group
-from quiver.upsert.rows.hashing import buckets_of, key_hashes
+from quiver.upsert.rows.hashing import buckets_of, key_hashes, rows_of_buckets
 from quiver.upsert.rows.keys import exact_bytes, key_bytes
 from quiver.upsert.rows.looked import Looked, Persisted
 from quiver.upsert.rows.plan import Plan, define, plain_schema
@@ -64,6 +64,7 @@ __all__ = [
     "plain_schema",
     "prepare",
     "reduce",
+    "rows_of_buckets",
     "same_keys",
     "same_values",
     "wire_schema",

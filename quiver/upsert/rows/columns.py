@@ -14,7 +14,18 @@ from quiver.casts.nested import decode
 from quiver.casts.nulls import nulls
 from quiver.errors import InputError
 
-__all__ = ["Array", "Mask", "Places", "concat", "is_true", "numbers", "taken", "valid", "whole"]
+__all__ = [
+    "Array",
+    "Mask",
+    "Places",
+    "children",
+    "concat",
+    "is_true",
+    "numbers",
+    "taken",
+    "valid",
+    "whole",
+]
 
 Array: TypeAlias = Any
 """Arrow's own; its stubs know only generics of the values inside."""
@@ -78,3 +89,21 @@ def valid(array: Array) -> Mask:
     if not array.null_count and not kinds.is_null(array.type):
         return np.ones(len(array), np.bool_)
     return is_true(array.is_valid())
+
+
+def children(rows: pa.StructArray) -> list[Array]:
+    """Give the columns of rows, decoded; where a row is null all of them are."""
+    found = [decode(child) for child in rows.flatten()]
+    if not rows.null_count:
+        return found
+    places = pa.array(np.arange(len(rows)), mask=~valid(rows))
+    # Runs have no nulls of their own, so flatten cannot put those of the row into them.
+    return [
+        child.take(places) if _is_in_runs(field.type) else child
+        for child, field in zip(found, rows.type, strict=True)
+    ]
+
+
+def _is_in_runs(kind: Any) -> bool:  # noqa: ANN401
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return kinds.is_run_end_encoded(stored)

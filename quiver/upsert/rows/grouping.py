@@ -32,9 +32,9 @@ class Groups:
         return np.diff(self.starts, append=len(self.places))
 
 
-def group(hashes: _Hashes, keys: pa.StructArray) -> Groups:
-    """Find the rows that share a key; those of one key come in any order."""
-    places = np.argsort(hashes)
+def group(hashes: _Hashes, keys: pa.StructArray, rows: Places | None = None) -> Groups:
+    """Find the rows that share a key, of all or of some; those of one key come in any order."""
+    places = np.argsort(hashes) if rows is None else rows[np.argsort(hashes[rows])]
     ordered = hashes[places]
     anew = np.ones(len(ordered), np.bool_)
     anew[1:] = ordered[1:] != ordered[:-1]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["buckets_of", "key_hashes"]
+__all__ = ["buckets_of", "key_hashes", "rows_of_buckets"]
 
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -43,6 +43,19 @@ def key_hashes(rows: pa.LargeBinaryArray) -> _Words:
 def buckets_of(hashes: _Words, buckets: int) -> npt.NDArray[np.unsignedinteger[Any]]:
     """Give for each hash the bucket in which its key is, in numbers that are sorted soon."""
     return (hashes % np.uint64(buckets)).astype(np.min_scalar_type(max(buckets - 1, 0)))
+
+
+def rows_of_buckets(
+    hashes: _Words, buckets: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Give the rows in order of their buckets, and where in it each bucket begins; and its end.
+
+    Rows of one bucket stay in the order in which they are.
+    """
+    owners = buckets_of(hashes, buckets)
+    edges = np.zeros(buckets + 1, np.intp)
+    np.cumsum(np.bincount(owners, minlength=buckets), out=edges[1:])
+    return np.argsort(owners, kind="stable"), edges
 
 
 def _hash_window(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> _Words:

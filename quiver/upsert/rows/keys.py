@@ -18,7 +18,7 @@ from pyarrow import types as kinds
 
 from quiver.casts.nested import decode
 from quiver.errors import InputError
-from quiver.upsert.rows.columns import Array, Mask, is_true, valid
+from quiver.upsert.rows.columns import Array, Mask, children, is_true, valid
 
 __all__ = ["exact_bytes", "key_bytes"]
 
@@ -83,7 +83,7 @@ def exact_bytes(rows: pa.StructArray) -> pa.LargeBinaryArray:
 
 def _row_bytes(rows: pa.StructArray, *, exact: bool) -> pa.LargeBinaryArray:
     parts = _Parts(len(rows), exact)
-    for column in rows.flatten():
+    for column in children(rows):
         _add(column, parts)
     return parts.join()
 
@@ -97,7 +97,7 @@ def _add(array: Array, parts: _Parts) -> None:
     if kinds.is_null(kind):
         return
     if kinds.is_struct(kind):
-        for child in array.flatten():
+        for child in children(array):
             _add(child, parts)
         return
     add = next((add for belongs, add in _KINDS if belongs(kind)), None)

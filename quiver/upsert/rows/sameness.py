@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from quiver.casts.nested import decode
-from quiver.upsert.rows.columns import Array, Mask, is_true, numbers, valid
+from quiver.upsert.rows.columns import Array, Mask, children, is_true, numbers, valid
 from quiver.upsert.rows.keys import exact_bytes, key_bytes
 
 __all__ = ["same_keys", "same_values"]
@@ -38,7 +38,7 @@ def same_values(left: pa.StructArray, right: pa.StructArray) -> Mask:
 
 def _same_children(left: Array, right: Array, *, exact: bool) -> Mask:
     same = np.ones(len(left), np.bool_)
-    for one, other in zip(left.flatten(), right.flatten(), strict=True):
+    for one, other in zip(children(left), children(right), strict=True):
         same &= _same(one, other, exact=exact)
     return same
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from feeding_kit import Feeding, held, table
 
-from quiver.errors import SourceError
-from quiver.ship.objects import MemoryBucket
+from quiver.errors import MissingError, SourceError
+from quiver.ship.objects import FolderBucket, MemoryBucket
 
 
 @pytest.fixture
@@ -24,6 +26,17 @@ def test_a_collection_that_was_deleted_is_not_begun_anew_in_the_middle(rig) -> N
         assert "acked=skip" in str(caught.value)
     rig.feed(name="anew")
     assert held(rig.bucket) == was
+
+
+def test_a_collection_that_is_deleted_meanwhile_is_told_to_be(rig, tmp_path) -> None:
+    rig.fill(3, 3)
+    folder = tmp_path / "collection"
+    with rig.subscribe() as subscriber:
+        feeder = rig.feeder(subscriber, FolderBucket(str(folder)), rows=1)
+        feeder._watch = lambda _: shutil.rmtree(folder)
+        with pytest.raises(MissingError, match="was deleted while it was written") as caught:
+            feeder.run()
+        assert "a new subscriber" in str(caught.value)
 
 
 def test_a_collection_that_went_back_is_told_before_its_places_pass_what_it_lacks(rig) -> None:

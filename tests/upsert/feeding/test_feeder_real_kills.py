@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import ship_child
 from feeding_kit import check, commands, table
+from ship_child import taking_orders
 
 import quiver
 from quiver.ship.objects import FolderBucket
@@ -38,29 +35,8 @@ def store(tmp_path) -> Path:
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Callable[..., int]]:
-    """Run the program in a process of its own; gives its exit code, or minus its signal."""
-    house = str(Path(quiver.__file__).parents[1])
-    with subprocess.Popen(
-        [sys.executable, ship_child.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": house},
-    ) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-
-        def one(
-            arguments: list[object], *, at: int = 0, step: str = "", behind: bool = False
-        ) -> int:
-            order = {"arguments": [str(each) for each in arguments], "at": at}
-            order |= {"step": step, "behind": behind}
-            child.stdin.write(json.dumps(order) + "\n")
-            child.stdin.flush()
-            return int(child.stdout.readline())
-
+    with taking_orders() as one:
         yield one
-        child.stdin.close()
 
 
 def upsert(run, store: Path, into: Path, *, subscriber: str = "upsert", **death: object) -> int:

@@ -61,6 +61,21 @@ def test_a_deletion_is_said_by_a_column_or_a_condition(when) -> None:
     assert [value for _, value, _ in shown(shaped.commands)] == [("c",), None, (None,)]
 
 
+@pytest.mark.parametrize("when", ["gone", "op = 'd'", pc.field("op") == "d"])
+def test_where_a_column_of_the_condition_is_missing_it_is_null(when) -> None:
+    first = pa.table({"k": [1, 2], "op": ["c", "d"], "gone": [False, True]})
+    later = pa.table({"k": [2], "other": [5]})
+    made = shaper(delete_when=when, value=["op"])
+    shaped = made.shape([later, first], None)
+    assert [value for _, value, _ in shown(shaped.commands)] == [(None,), ("c",), None]
+    shaped = made.shape([later], shaped.definition)
+    assert [value for _, value, _ in shown(shaped.commands)] == [(None,)]
+    if not isinstance(when, str) or "op" in when:  # The collection has that column.
+        shaper(delete_when=when, value=["op"]).shape([later], shaped.definition)
+    with pytest.raises(InputError, match="nope"):
+        shaper(delete_when="nope").shape([first, later], shaped.definition)
+
+
 def test_the_column_that_says_it_is_no_value_and_those_of_a_condition_are() -> None:
     rows = pa.table({"k": [1], "op": ["c"], "gone": [False], "_gone": [1]})
     assert shaper(delete_when="gone").shape([rows], None).definition.value.names == ["op", "_gone"]

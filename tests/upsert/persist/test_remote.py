@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 
 import pytest
 from persist_kit import Rig
-from seaweed import SeaweedServer, seaweed_missing
 
 from quiver.errors import FencedError
 from quiver.ship.objects import open_bucket
 from quiver.upsert.persist import Collection, close_all
-
-
-@pytest.fixture(scope="module")
-def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedServer]:
-    if missing := seaweed_missing():
-        pytest.skip(missing)
-    server = SeaweedServer(tmp_path_factory.mktemp("seaweed"))
-    try:
-        yield server
-    finally:
-        server.stop()
 
 
 def test_a_collection_in_an_object_store_is_what_a_dictionary_is(seaweed) -> None:

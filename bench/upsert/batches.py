@@ -41,17 +41,28 @@ def batches(bench: Bench) -> None:
 
 def _sizes(bench: Bench, every: Sides, keys: int) -> dict[str, Any]:
     found: dict[int, dict[str, list[float]]] = {size: {} for size in SIZES}
+    jobs: list[float] = []
+    assert every.spark is not None
     for number in range(bench.rounds + 1):
         for size in SIZES:
             count = max(int(size * bench.scale), 10)
             took = every.take(mixed(count, keys, number * 10 + len(str(size))))
+            job = every.spark.job()
             if number:
+                jobs += [job] if size == SIZES[-1] else []
                 for name, seconds in took.items():
                     found[size].setdefault(name, []).append(seconds)
     for size, sums in found.items():
         for side in (SPARK, OURS):
             if DELTA in sums:
                 add(bench, side, size, sums)
+    if DELTA in found[SIZES[-1]]:
+        bench.add(
+            f"a job of Spark with two tasks in Python that do nothing, by MERGE of {SIZES[-1]:,}",
+            jobs,
+            found[SIZES[-1]][DELTA],
+            milliseconds=statistics.median(jobs) * 1e3,
+        )
     return {str(size): sums for size, sums in found.items()}
 
 

@@ -12,13 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from bench.upsert.load import COLUMNS, GONE, KEY, ORDER, VALUE
 from quiver.ship.objects import open_bucket
 from quiver.upsert.persist import Collection, FileRef, Snapshot, State, rows_as_of, write_run
-from quiver.upsert.rows import Commands, Plan, buckets_of, define, differences, prepare, reduce
+from quiver.upsert.rows import Commands, Plan, define, differences, prepare, reduce, rows_of_buckets
 from quiver.upsert.tending import Tended, Tender
 
 __all__ = ["BUCKETS", "Ours", "rows_of"]
@@ -52,9 +51,7 @@ class Ours:
             commands = prepare(table, _PLAN, self._definition)
         with self._step("buckets"):
             snapshot = self._writer.snapshot()
-            owners = buckets_of(commands.hashes, snapshot.buckets)
-            order = np.argsort(owners, kind="stable")
-            edges = np.searchsorted(owners[order], np.arange(snapshot.buckets + 1))
+            order, edges = rows_of_buckets(commands.hashes, snapshot.buckets)
             parts = [order[start:end] for start, end in pairwise(edges)]
             one = partial(self._one, snapshot, commands)
             refs = list(self._pool.map(one, range(snapshot.buckets), parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 import quiver
 from bench.demo_stream.processes import descendants
+from bench.kit import clocked
 from bench.upsert.gauges import Memory, memory_of
 from bench.upsert.load import GONE, KEY, ORDER, VALUE
 from bench.upsert.ours import BUCKETS, rows_of
@@ -78,6 +80,15 @@ class Sparked:
         self._told = told[-1].batchId
         step = done.durationMs
         return Took(step["addBatch"] / 1e3, step["triggerExecution"] / 1e3)
+
+    def job(self) -> float:
+        """Run a job of two tasks in Python that do nothing: less no batch in tasks can take."""
+
+        def nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return batches
+
+        numbers = self._spark.range(0, 2, 1, 2)
+        return clocked(lambda: numbers.mapInArrow(nothing, "id long").collect())
 
     def memory(self) -> tuple[Memory, list[Memory]]:
         """Say what the JVM has, and each Python worker."""

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import random
 import time
+from itertools import pairwise
 from typing import Final
-
-import numpy as np
 
 from bench.kills.log import Log
 from bench.upsert_kills.setup import LIMITS, PLAN, SOURCE, SPLIT, Setup, commands, definition
 from quiver.errors import FencedError, QuiverError
 from quiver.ship.objects import Bucket
 from quiver.upsert.persist import Collection, FileRef, Snapshot, Source, State, Writer, write_run
-from quiver.upsert.rows import buckets_of, differences, prepare, reduce
+from quiver.upsert.rows import differences, prepare, reduce, rows_of_buckets
 from quiver.upsert.tending import Tender
 
 __all__ = ["open_collection", "runs_of", "tender_of", "write"]
@@ -83,10 +82,10 @@ def runs_of(store: Bucket, snapshot: Snapshot, life: int) -> list[FileRef | None
     """Write what the next epoch changes, of each bucket, by what the collection has now."""
     epoch = snapshot.upper
     every = reduce(prepare(commands(life, epoch), PLAN, snapshot.definition))
-    owners = buckets_of(every.hashes, snapshot.buckets)
+    order, edges = rows_of_buckets(every.hashes, snapshot.buckets)
     refs = []
-    for bucket in range(snapshot.buckets):
-        some = every.take(np.flatnonzero(owners == bucket))
+    for bucket, (start, end) in enumerate(pairwise(edges)):
+        some = every.take(order[start:end])
         if len(some):
             looked = State(store, snapshot, bucket).lookup(some.hashes, some.keys)
             diffs = differences(some, looked, epoch)

@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.kills.servers import seaweed
 from bench.upsert_kills.rounds import VICTIMS, Play, plan
 
 KILLS = int(os.environ.get("QUIVER_UPSERT_KILLS", "0"))
@@ -43,17 +41,6 @@ def some_defects() -> list[Any]:
     every = list(upsert_defects.DEFECTS)
     count = len(every) if DEFECTS == "all" else min(-(-int(DEFECTS) // 20), len(every))
     return [every[place * len(every) // count] for place in range(count)]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if missing := seaweed.seaweed_missing():
-        pytest.skip(missing)
-    found = seaweed.SeaweedServer(tmp_path_factory.mktemp("server"))
-    try:
-        yield found
-    finally:
-        found.kill()
 
 
 @pytest.mark.slow

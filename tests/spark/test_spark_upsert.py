@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from quiver.errors import ConfigError, InputError
+from quiver.events import Events
 from quiver.ship.objects import FolderBucket
 from quiver.spark import upsert
+from quiver.spark.upsert import ways
 from quiver.upsert.persist import Collection, Snapshot, changes, rows_as_of
 
 pytestmark = pytest.mark.spark
@@ -97,6 +99,29 @@ def test_a_store_is_followed_and_each_command_is_in_once_though_the_checkpoint_i
     assert place.values() == expected | {(4,): {"text": "g"}}
     # Each change once: the delete, and an update of two rows. Nothing was played again.
     assert place.change_count() == count + 3
+
+
+@pytest.mark.parametrize("way", ["driver", "tasks", "rows"])
+def test_rows_of_a_store_are_read_straight_unless_spark_computed_something(
+    spark, write, place, tmp_path, monkeypatch, way
+) -> None:
+    monkeypatch.setattr(ways, "DRIVER_BYTES", 1 << 20 if way == "driver" else -1)
+    told: list[Any] = []
+    info = Events.info
+    monkeypatch.setattr(
+        Events, "info", lambda self, name, **how: (told.append(how), info(self, name, **how))
+    )
+    store = write([log(op(1, "a"), op(2, "b"), op(1, "c"))], [log(op(2, None), op(3, "d"))])
+    options = {"slot": "logs", "includeMetadata": "true"}
+    stream = spark.readStream.format("quiver").options(**options).load(store).alias("s")
+    named = stream.withColumnRenamed("n", "number").select("*")
+    named = named.where("number < 9") if way == "rows" else named
+    writer = upsert(named, into=place.path, key="number", checkpoint=str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    assert place.values() == {(1,): {"text": "c"}, (3,): {"text": "d"}}
+    assert [how["way"] for how in told if "way" in how] == [way]
+    assert sum(progress.numInputRows for progress in query.recentProgress) == 5
 
 
 class Folder:

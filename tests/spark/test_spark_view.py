@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from seaweed import SECRET, SeaweedServer, seaweed_missing
+from seaweed import SECRET, SeaweedServer, running, seaweed_missing
 from view_kit import Board, State, total
 
 from quiver.ship.objects import FolderBucket, open_bucket
@@ -21,11 +21,8 @@ A, B, C = ("a", 1), ("b", 2), ("c", 3)
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[SeaweedServer]:
-    folder = tmp_path / "weed"
-    folder.mkdir()
-    started = SeaweedServer(folder)
-    yield started
-    started.kill()
+    with running(tmp_path / "weed") as started:
+        yield started
 
 
 def state_of(frame: Any) -> State:

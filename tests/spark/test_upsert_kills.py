@@ -1,7 +1,8 @@
 """Driver and JVM of an upserting query are killed, and its checkpoint is lost in between.
 
-Each JVM that has to be started takes its time, so this is done if QUIVER_UPSERT_SPARK_KILLS says
-how often: ``make crash`` does.
+It reads files, whose rows Spark moves, and a store, whose segments are read by the driver, by each
+task, or in shares, in turn. Each JVM that has to be started takes its time, so this is done if
+QUIVER_UPSERT_SPARK_KILLS says how often: ``make crash`` does.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import quiver
 from bench.demo_stream.stage import Stage
+from bench.demo_stream.upserting_store import WAYS
 from quiver.errors import MissingError
 from quiver.ship.objects import FolderBucket
 from quiver.upsert.persist import Collection, Snapshot, changes, rows_as_of
 
 KILLS = int(os.environ.get("QUIVER_UPSERT_SPARK_KILLS", "0"))
-FILES, ROWS, KEYS = 20, 50, 40
+FILES, SEGMENTS, ROWS, KEYS = 20, 12, 50, 40
+SLOT = "quiver:commands"
 
 pytestmark = pytest.mark.spark
 
@@ -56,35 +61,66 @@ def look(store: FolderBucket) -> Snapshot | None:
 
 
 def come_to(store: FolderBucket) -> int:
-    """Say how many commands are in."""
+    """Say how many commands are in: of files by number, of a store a segment has a file's."""
     found = look(store)
-    source = None if found is None else found.sources.get("spark")
+    if found is None:
+        return 0
+    if SLOT in found.sources:
+        (place,) = found.sources[SLOT].splits.values() or (0,)
+        return ((place >> 32) + (place & 0xFFFF_FFFF)) * ROWS
+    source = found.sources.get("spark")
     return 0 if source is None else source.splits.get("rows", 0)
+
+
+def put(folder: Path, commands: list[dict[str, Any]]) -> None:
+    """Write a store of these commands, each of whose segments is a micro-batch."""
+    with quiver.open(folder, slots=["commands"], worker=False) as store:
+        for first in range(0, len(commands), ROWS):
+            store.append({"commands": pa.Table.from_pylist(commands[first : first + ROWS])})
+            store.finalize()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not KILLS, reason="make crash does it: it sets QUIVER_UPSERT_SPARK_KILLS")
 @pytest.mark.timeout(max(300, 60 * KILLS))
-def test_whenever_it_is_killed_each_command_is_in_once(tmp_path) -> None:
+@pytest.mark.parametrize("of", ["files", "store"])
+def test_whenever_it_is_killed_each_command_is_in_once(tmp_path, of) -> None:
     rng = random.Random(11)
     commands = fill(tmp_path / "in", rng)
     checkpoint, store = tmp_path / "checkpoint", FolderBucket(str(tmp_path / "collection"))
     stage = Stage(str(tmp_path), print)
     places = [str(tmp_path / "in"), str(checkpoint), str(tmp_path / "collection")]
-    query = stage.actor("query", "bench.demo_stream.upserting", places)
+    if of == "files":
+        queries = [stage.actor("query", "bench.demo_stream.upserting", places)]
+    else:
+        places[0] = str(tmp_path / "store")
+        commands = commands[: SEGMENTS * ROWS]
+        put(tmp_path / "store", commands)
+        module = "bench.demo_stream.upserting_store"
+        queries = [stage.actor(way, module, [*places, way]) for way in WAYS]
+    went = set[str]()
     try:
-        for number in range(KILLS):
-            before = come_to(store) + ROWS * rng.randrange(3)
+        for number in range(KILLS + 1):
+            query = queries[number % len(queries)]
+            before = min(come_to(store) + ROWS * rng.randrange(3), len(commands) - ROWS)
             stage.start(query, "running")
+            if number == KILLS:
+                break
             stage.await_that("a batch", lambda least=before: come_to(store) > least)
             query.kill()
+            went.update(query.lines)
             stage.note(f"driver and JVM, behind {come_to(store):,} commands")
             if number == KILLS // 2:
                 shutil.rmtree(checkpoint)
-        stage.start(query, "running")
         stage.await_that("the end", lambda: come_to(store) == len(commands))
+        if of == "store":
+            stage.await_that("its word", lambda: query.has_said("way"))
     finally:
         stage.close()
+    went.update(query.lines)
+    ways = {line.removeprefix("way ") for line in went if line.startswith("way ")}
+    assert ways <= {*WAYS[: KILLS + 1]}
+    assert (of == "store") == (query.name in ways)
     model: dict[str, int] = {}
     for row in commands:
         model.pop(row["id"], None)

@@ -4,9 +4,15 @@
 ``columns``     which columns say what
 ``splits``      where rows come from, and which are in already
 ``places``      what orders rows that come from Quiver
+``formulas``    columns, and simple conditions on them, as Arrow has them
+``translating`` which of Spark's expressions are such
+``relation``    what Spark's plans say of a stream that is columns of a store
+``straight``    rows of a store read by who works on them
 ``preparing``   a task's first step: commands, one for each key, packed by bucket
 ``wire``        commands on their way through the shuffle
 ``applying``    a task's second step: look up, tell differences, write a run
+``sharing``     both steps at once, of rows that are read straight
+``ways``        which way a batch goes
 ``fitting``     what a query's columns are in a collection that is there
 ``recovery``    whether a batch is in already, and which of its rows
 ``tending``     the collection tended behind a batch, by the tasks where there is much to fold

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from quiver.ship.objects import Bucket
-from quiver.spark.upsert.wire import PROGRESS, by_bucket, result, unpack
+from quiver.spark.upsert.wire import PROGRESS, READ, by_bucket, result, unpack
 from quiver.spark.worker import settle
 from quiver.upsert.persist import FileRef, Snapshot, State, write_run
-from quiver.upsert.rows import differences, reduce
+from quiver.upsert.rows import Commands, differences, reduce
 
-__all__ = ["Applied", "Applying"]
+__all__ = ["Applied", "Applying", "applied"]
 
 
 class Applied(NamedTuple):
@@ -52,15 +52,18 @@ class Applying:
         """Take rows of ``wire.WIRE`` sorted by bucket, give those of ``wire.RESULT``."""
         settle()
         for bucket, pieces in by_bucket(batches):
-            if bucket == PROGRESS:
-                yield from (result(PROGRESS, piece) for piece in pieces)
+            if bucket in (PROGRESS, READ):
+                yield from (result(bucket, piece) for piece in pieces)
             else:
-                yield result(bucket, self._apply(bucket, pieces).encode())
+                commands = reduce(unpack(pieces))
+                yield result(
+                    bucket, applied(self.store, self.snapshot, commands, bucket=bucket).encode()
+                )
 
-    def _apply(self, bucket: int, pieces: list[bytes]) -> Applied:
-        commands = reduce(unpack(pieces))
-        state = State(self.store, self.snapshot, bucket)
-        looked = state.lookup(commands.hashes, commands.keys)
-        diffs = differences(commands, looked, state.upper)
-        run = write_run(self.store, self.snapshot, diffs, bucket=bucket)
-        return Applied(run, len(commands))
+
+def applied(store: Bucket, snapshot: Snapshot, commands: Commands, *, bucket: int) -> Applied:
+    """Do what there is to do for one bucket, whose commands have each key once."""
+    state = State(store, snapshot, bucket)
+    looked = state.lookup(commands.hashes, commands.keys)
+    diffs = differences(commands, looked, state.upper)
+    return Applied(write_run(store, snapshot, diffs, bucket=bucket), len(commands))

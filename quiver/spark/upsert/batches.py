@@ -11,22 +11,21 @@ The append is the one moment at which a batch comes in, as a whole, with how far
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 
 from quiver.errors import ConfigError, MissingError, SourceError
 from quiver.events import Events
 from quiver.ship.objects import Bucket
-from quiver.spark.upsert.applying import Applied, Applying
 from quiver.spark.upsert.fitting import fit
 from quiver.spark.upsert.preparing import Preparing, Reading
 from quiver.spark.upsert.recovery import Batch, advanced, decide
+from quiver.spark.upsert.straight import Look, Straight
 from quiver.spark.upsert.tending import Behind, hands
-from quiver.spark.upsert.wire import PROGRESS, RESULT_DDL, WIRE_DDL, read_progress, step
+from quiver.spark.upsert.ways import Found, Work
 from quiver.upsert.persist import Collection, Snapshot, Writer
 from quiver.upsert.rows import Definition, Misfit
 from quiver.upsert.tending import Limits, Tender
@@ -62,26 +61,6 @@ def look(store: Bucket) -> Collection | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What the tasks of a batch told."""
-
-    buckets: Sequence[Applied]
-    ends: Mapping[str, int]
-
-    @classmethod
-    def of(cls, rows: Iterable[Any]) -> _Found:
-        """Read rows of ``wire.RESULT``."""
-        buckets, ends = list[Applied](), dict[str, int]()
-        for bucket, data in rows:
-            if bucket != PROGRESS:
-                buckets.append(Applied.decode(bytes(data)))
-                continue
-            for split, place in read_progress(bytes(data)).items():
-                ends[split] = max(place, ends.get(split, 0))
-        return cls(buckets, ends)
-
-
 @dataclass
 class _Run:
     """One start of a query: it writes until another one does."""
@@ -95,9 +74,17 @@ class _Run:
 class Batches:
     """What ``foreachBatch`` calls, in the driver; each start of a query opens a writer."""
 
-    def __init__(self, target: Target, reading: Reading) -> None:
-        """Write what is read by ``reading``. Nothing is opened yet."""
+    def __init__(
+        self,
+        target: Target,
+        reading: Reading,
+        straight: Straight | None = None,
+        *,
+        look: Look = lambda *_: None,
+    ) -> None:
+        """Write what is read by ``reading``, or ``straight``. Nothing is opened yet."""
         self._target, self._reading = target, reading
+        self._straight, self._look = straight, look
         self._mutex = threading.Lock()
         self._runs: dict[str, _Run] = {}
 
@@ -120,7 +107,7 @@ class Batches:
                 return
             if batch.replaces and not batch.floors:
                 events.warning("spark.batches_again", query=query, replaces=batch.replaces)
-            found = self._applied(frame, mine, snapshot, floors=batch.floors)
+            found = self._applied(frame, mine, snapshot, batch=batch)
             mine.behind.end()
             self._append(mine, snapshot, batch=batch, found=found)
             events.info(
@@ -128,6 +115,7 @@ class Batches:
                 query=query,
                 batch=number,
                 epoch=snapshot.upper,
+                way=found.way,
                 command_count=sum(each.commands for each in found.buckets),
                 row_count=sum(each.run.rows for each in found.buckets if each.run),
             )
@@ -159,22 +147,18 @@ class Batches:
                 found = self._runs[run] = _Run(writer, behind, how)
             return found
 
-    def _applied(
-        self, frame: DataFrame, mine: _Run, snapshot: Snapshot, *, floors: Mapping[str, int]
-    ) -> _Found:
+    def _applied(self, frame: DataFrame, mine: _Run, snapshot: Snapshot, *, batch: Batch) -> Found:
         """Have the rows of a batch prepared and applied; their runs belong to nobody yet."""
+        target = self._target
         wider = snapshot.widened(mine.definition.value)
-        context = frame.sparkSession.sparkContext
-        parts = min(wider.buckets, max(1, context.defaultParallelism))
+        parts = min(wider.buckets, max(1, frame.sparkSession.sparkContext.defaultParallelism))
         prepare = Preparing(
-            self._reading, wider.definition, parts, floors=floors, misfit=self._target.misfit
+            self._reading, wider.definition, parts, floors=batch.floors, misfit=target.misfit
         )
-        apply = Applying(self._target.store, wider)
-        packed = frame.mapInArrow(step(prepare), WIRE_DDL)
-        ordered = packed.repartitionById(parts, "part").sortWithinPartitions("bucket")
-        return _Found.of(ordered.mapInArrow(step(apply), RESULT_DDL).collect())
+        work = Work(target.store, prepare, wider, self._straight, self._look)
+        return work.done(frame, (batch.query, batch.number))
 
-    def _append(self, mine: _Run, snapshot: Snapshot, *, batch: Batch, found: _Found) -> None:
+    def _append(self, mine: _Run, snapshot: Snapshot, *, batch: Batch, found: Found) -> None:
         source = self._target.source
         records = advanced(snapshot.sources, source, batch, ends=found.ends)
         appended = mine.writer.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -16,6 +16,7 @@ from quiver.spark.schema import arrow_schema
 from quiver.spark.tasks import METADATA
 from quiver.spark.upsert.places import ORDER, PLACE, QUIVER
 from quiver.spark.upsert.preparing import Reading
+from quiver.spark.upsert.relation import LEAF, leaves_of
 from quiver.spark.upsert.splits import SplitPlan
 from quiver.upsert.rows import Definition, Plan, plain_schema
 
@@ -23,7 +24,6 @@ __all__ = ["Asked", "Chosen", "choose", "names_of", "source_of"]
 
 _DELETE: Final = ":delete"
 _SOURCE: Final = "spark"
-_LEAF: Final = "StreamingRelationV2"
 _NO_ORDER: Final = (
     'name a column that grows, order_by="updated_at", or the offsets of the source, '
     'offsets=["partition", "offset"]; of a Quiver source say .option("includeMetadata", "true")'
@@ -55,11 +55,9 @@ def source_of(frame: DataFrame) -> str:
 
     For places in a store say nothing of the slot: what is in of one slot must not pass for another.
     """
-    leaves: Any = cast("Any", frame)._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001
     slots = set[str | None]()
-    for number in range(leaves.size()):
-        leaf = leaves.apply(number)
-        is_ours = leaf.getClass().getSimpleName() == _LEAF and leaf.sourceName() == "quiver"
+    for leaf in leaves_of(frame):
+        is_ours = leaf.getClass().getSimpleName() == LEAF and leaf.sourceName() == "quiver"
         slots.add(leaf.extraOptions().get("slot") if is_ours else None)
     if None in slots or len(slots) != 1:
         return _SOURCE

@@ -18,7 +18,7 @@ from quiver.spark.upsert.wire import pack, progress
 from quiver.spark.worker import settle
 from quiver.upsert.rows import Commands, Definition, Misfit, Plan, prepare, reduce
 
-__all__ = ["Preparing", "Reading"]
+__all__ = ["Preparing", "Reading", "gathered"]
 
 ROWS: Final = 1 << 17
 BYTES: Final = 16 << 20
@@ -42,7 +42,11 @@ class Reading:
 
     def table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
         """Give rows under the names and types that are known; Spark's zone may be another."""
-        rows = pa.Table.from_batches(batches).rename_columns(self.types.names)
+        return self.typed(pa.Table.from_batches(batches))
+
+    def typed(self, rows: pa.Table) -> pa.Table:
+        """Do so with a table."""
+        rows = rows.rename_columns(self.types.names)
         return rows if rows.schema.equals(self.types) else rows.cast(self.types)
 
 
@@ -60,13 +64,22 @@ class Preparing:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give rows of ``wire.WIRE``."""
         settle()
+        ends = self.ends()
+        tables = (self.reading.table(rows) for rows in gathered(batches))
+        yield from self.packed((self._sifted(table, ends) for table in tables), ends)
+
+    def ends(self) -> Ends | None:
+        """Give what notes how far a task comes in its splits, if rows have some."""
         splits = self.reading.splits
-        ends = None if splits is None else Ends(splits, self.floors)
+        return None if splits is None else Ends(splits, self.floors)
+
+    def packed(
+        self, tables: Iterable[tuple[int, pa.Table]], ends: Ends | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Give rows of ``wire.WIRE`` of tables, each with how many rows were read for it."""
         held: list[Commands] = []
-        for rows in _gathered(batches):
-            table = self.reading.table(rows)
-            read = table.num_rows
-            left = self._commands(table if ends is None else ends.sift(table))
+        for read, table in tables:
+            left = reduce(self.commands(table))
             held.append(left)
             if len(left) > read * _WORTH_WAITING or _size(held) > HELD_BYTES:
                 yield from self._packed(held)
@@ -75,11 +88,13 @@ class Preparing:
         if ends is not None and ends.next:
             yield progress(ends.next)
 
-    def _commands(self, rows: pa.Table) -> Commands:
-        reading = self.reading
-        if reading.has_place:
-            rows = with_order(rows)
-        return reduce(prepare(rows, reading.plan, self.definition, misfit=self.misfit))
+    def commands(self, rows: pa.Table) -> Commands:
+        """Read commands from rows that are not in yet."""
+        return prepare(rows, self.reading.plan, self.definition, misfit=self.misfit)
+
+    def _sifted(self, table: pa.Table, ends: Ends | None) -> tuple[int, pa.Table]:
+        left = table if ends is None else ends.sift(table)
+        return table.num_rows, with_order(left) if self.reading.has_place else left
 
     def _packed(self, held: list[Commands]) -> Iterator[pa.RecordBatch]:
         if not held:
@@ -88,7 +103,8 @@ class Preparing:
         yield from pack(commands, buckets=self.definition.buckets, parts=self.parts)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Put batches together until they are many rows, since each step costs the same for few."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -15,6 +16,8 @@ from quiver.spark.upsert.batches import Batches, Target, look
 from quiver.spark.upsert.columns import Asked, choose, names_of, source_of
 from quiver.spark.upsert.fitting import MISFITS
 from quiver.spark.upsert.recovery import BEFORE
+from quiver.spark.upsert.relation import batch_of, relation_of
+from quiver.spark.upsert.straight import straight_of
 from quiver.upsert.rows import Misfit
 
 __all__ = ["BUCKETS", "Given", "prepare_query"]
@@ -61,7 +64,11 @@ def prepare_query(stream: DataFrame, given: Given) -> DataStreamWriter:
     target = Target(store, chosen.definition, source, misfit=given.misfit, history=given.history)
     if known is not None:
         target.fit(known)
-    return chosen.frame.writeStream.foreachBatch(Batches(target, chosen.reading))
+    relation = relation_of(chosen.frame)
+    straight = None if relation is None else straight_of(relation, chosen.reading)
+    covered = partial(batch_of, stream.sparkSession)
+    batches = Batches(target, chosen.reading, straight, look=covered)
+    return chosen.frame.writeStream.foreachBatch(batches)
 
 
 def _asked(given: Given) -> Asked:

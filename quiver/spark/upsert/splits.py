@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from quiver.errors import InputError
 
-__all__ = ["Ends", "SplitPlan", "numbers"]
+__all__ = ["Ends", "SplitPlan", "numbers", "place_in"]
 
 SPLITS_MAX: Final = 10_000
 """The manifest has a number for each split, and each append writes it."""
@@ -42,6 +42,11 @@ class SplitPlan:
         """All of them."""
         return (*self.split, *self.offset)
 
+    def name(self, values: tuple[object, ...]) -> str:
+        """Give the name of the split whose columns have these values."""
+        form = self.form or "/".join(["{}"] * len(self.split))
+        return form.format(*map(_plain, values))
+
 
 @dataclass(slots=True)
 class Ends:
@@ -53,6 +58,14 @@ class Ends:
     """For each split the offset behind the greatest one."""
     left_out: int = 0
     """Rows that were in already."""
+
+    def admit(self, values: tuple[object, ...], place: int, rows: int) -> bool:
+        """Note rows that are all of one place in one split; say whether they are not in yet."""
+        name = self.plan.name(values)
+        self._note(name, place)
+        is_new = place >= self.floors.get(name, 0)
+        self.left_out += 0 if is_new else rows
+        return is_new
 
     def sift(self, rows: pa.Table) -> pa.Table:
         """Note where rows are from, and give those that are not in yet.
@@ -66,18 +79,21 @@ class Ends:
         highest = np.full(len(names), -1, np.int64)
         np.maximum.at(highest, codes, offsets)
         for name, last in zip(names, highest.tolist(), strict=True):
-            self.next[name] = max(last + 1, self.next.get(name, 0))
-        if len(self.next) > SPLITS_MAX:
-            raise InputError(
-                f"rows come from more than {SPLITS_MAX:,} splits",
-                hint=f"is each of {', '.join(self.plan.split)} the name of a split?",
-            )
+            self._note(name, last)
         floors = np.array([self.floors.get(name, 0) for name in names], np.int64)
         if not floors.any():
             return rows
         keep = offsets >= floors[codes]
         self.left_out += len(keep) - int(np.count_nonzero(keep))
         return rows if keep.all() else rows.filter(pa.array(keep))
+
+    def _note(self, name: str, last: int) -> None:
+        self.next[name] = max(last + 1, self.next.get(name, 0))
+        if len(self.next) > SPLITS_MAX:
+            raise InputError(
+                f"rows come from more than {SPLITS_MAX:,} splits",
+                hint=f"is each of {', '.join(self.plan.split)} the name of a split?",
+            )
 
     def _offsets(self, rows: pa.Table) -> _Numbers:
         first, *rest = (numbers(rows, name) for name in self.plan.offset)
@@ -89,7 +105,8 @@ class Ends:
                 f"column {self.plan.offset[1]!r} or {self.plan.offset[0]!r} has a place that is "
                 "too large to be kept"
             )
-        return first * _BUNDLES + second
+        found: _Numbers = place_in(first, second)
+        return found
 
     def _codes(self, rows: pa.Table) -> tuple[_Numbers, list[str]]:
         """Give a number for each row that stands for its split, and the names of these."""
@@ -106,8 +123,12 @@ class Ends:
             names = [
                 (*names[code // len(values)], values[code % len(values)]) for code in used.tolist()
             ]
-        form = self.plan.form or "/".join(["{}"] * len(self.plan.split))
-        return codes, [form.format(*map(_plain, values)) for values in names]
+        return codes, [self.plan.name(values) for values in names]
+
+
+def place_in(first: Any, second: Any) -> Any:  # noqa: ANN401
+    """Give the one number for two, of numbers or of arrays of them."""
+    return first * _BUNDLES + second
 
 
 def _plain(value: object) -> str:

@@ -8,8 +8,8 @@ and the shuffle moves those. Types arrive as they left, also those that Spark do
 column
 ===========  ================================================================
 ``part``     which partition is to have it
-``bucket``   whose commands they are; -1: how far a task came in its splits
-``data``     an Arrow IPC stream; of bucket -1 JSON
+``bucket``   whose commands they are; -1: how far a task came in its splits; -2: what it read
+``data``     an Arrow IPC stream; of bucket -1 JSON, of -2 a number of rows
 ===========  ================================================================
 """
 
@@ -20,21 +20,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from quiver.ipc import encode_stream
-from quiver.upsert.rows import Commands, buckets_of
+from quiver.spark.worker import is_worker
+from quiver.upsert.persist import keep_open
+from quiver.upsert.rows import Commands, rows_of_buckets
 
 __all__ = [
     "PROGRESS",
+    "READ",
     "RESULT",
     "RESULT_DDL",
     "WIRE",
     "WIRE_DDL",
     "by_bucket",
+    "encode_progress",
     "pack",
     "progress",
+    "read_count",
     "read_progress",
     "result",
     "step",
@@ -46,7 +50,11 @@ PIECE_BYTES: Final = 384 << 10
 
 Below half of a region of G1 in a small JVM (512 KiB): what is larger has regions of its own.
 """
+KEPT_BYTES: Final = 48 << 20
+"""Files of a collection that a worker keeps open: there are many workers, and to open one again
+takes a third of a millisecond."""
 PROGRESS: Final = -1
+READ: Final = -2
 
 _PART: Final = pa.field("part", pa.int32())
 _BUCKET: Final = pa.field("bucket", pa.int32())
@@ -59,13 +67,10 @@ RESULT_DDL: Final = "bucket int, data binary"
 
 def pack(commands: Commands, *, buckets: int, parts: int) -> Iterator[pa.RecordBatch]:
     """Give commands as rows of ``WIRE``, each of one bucket."""
-    owners = buckets_of(commands.hashes, buckets)
-    order = np.argsort(owners, kind="stable")
-    owners, commands = owners[order], commands.take(order)
-    edges = [*np.flatnonzero(np.diff(owners, prepend=-1)).tolist(), len(owners)]
-    each = max(1, len(owners) * PIECE_BYTES // max(1, commands.nbytes))
-    for start, end in pairwise(edges):
-        bucket = int(owners[start])
+    order, edges = rows_of_buckets(commands.hashes, buckets)
+    commands = commands.take(order)
+    each = max(1, len(order) * PIECE_BYTES // max(1, commands.nbytes))
+    for bucket, (start, end) in enumerate(pairwise(edges.tolist())):
         for first in range(start, end, each):
             piece = commands.slice(first, min(first + each, end))
             yield _row(WIRE, bucket % parts, bucket, _encoded(piece))
@@ -82,7 +87,17 @@ def unpack(pieces: Iterable[bytes]) -> Commands:
 
 def progress(ends: Mapping[str, int]) -> pa.RecordBatch:
     """Say in a row of ``WIRE`` which offset comes next in each split."""
-    return _row(WIRE, 0, PROGRESS, json.dumps(ends).encode())
+    return _row(WIRE, 0, PROGRESS, encode_progress(ends))
+
+
+def encode_progress(ends: Mapping[str, int]) -> bytes:
+    """Say it in bytes."""
+    return json.dumps(ends).encode()
+
+
+def read_count(rows: int) -> pa.RecordBatch:
+    """Say in a row of ``WIRE`` how many rows a task has read."""
+    return _row(WIRE, 0, READ, str(rows).encode())
 
 
 def read_progress(data: bytes) -> dict[str, int]:
@@ -116,6 +131,8 @@ def step(act: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) ->
     """Give a plain function of what a task does: Spark looks at how many arguments it takes."""
 
     def step(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if is_worker():
+            keep_open(KEPT_BYTES)
         return act(batches)
 
     return step

@@ -37,8 +37,10 @@ __all__ = [
     "LoadedConfig",
     "Origin",
     "Text",
+    "beside",
     "config_of",
     "examine",
+    "examine_table",
     "load_config",
     "option_text",
     "option_unit",
@@ -166,6 +168,16 @@ def examine(
     return layers.resolve(), layers.errors
 
 
+def examine_table(
+    table: Mapping[str, Any], place: str, *, environ: Mapping[str, str] | None = None
+) -> tuple[LoadedConfig | None, list[ConfigError]]:
+    """Do the same for a section of a file that was read already; ``place`` is the file."""
+    layers = _Layers()
+    layers.add("file", place, table)
+    layers.add_environ(environ or {})
+    return layers.resolve(), layers.errors
+
+
 class _Layers:
     """Options from several places, the last one of each, and all that is wrong with any."""
 
@@ -209,7 +221,7 @@ class _Layers:
             self.errors.append(error)
             return
         if key == PATH and origin.kind == "file":
-            value = _beside(self._file, str(value))
+            value = beside(self._file, str(value))
         self._values[key], self._origins[key] = value, origin
 
     def _fail(self, text: str, hint: str) -> None:
@@ -246,8 +258,8 @@ def _looks_like_ours(name: str) -> bool:
     return "__" in upper or upper.replace("__", "_") in alike
 
 
-def _beside(file: str, path: str) -> str:
-    """Give a path as it is from the working directory."""
+def beside(file: str, path: str) -> str:
+    """Give a path, that a file says, as it is from the working directory."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
 
 

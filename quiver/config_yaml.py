@@ -109,7 +109,8 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                _refuse(self._place, "a key that is no text", line)
+                text = "a key that is no text; names in braces, '{{name}}', need quotes"
+                _refuse(self._place, text, line)
             name = key.value
             if name in table:
                 first = table.lines[name]

@@ -22,7 +22,11 @@ from quiver.errors import QuiverError
 
 __all__ = ["Events"]
 
-_ROOMS: Final = dict.fromkeys(("store", "core", "recovery", "worker"), "engine")
+_ROOMS: Final = dict.fromkeys(("store", "core", "recovery", "worker"), "engine") | {
+    "receiver": "otel",
+    "exporter": "otel",
+    "pipeline": "otel",
+}
 """Where the first word of an event is not the name of a room."""
 _KEYS_MAX: Final = 4096
 

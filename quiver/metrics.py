@@ -8,9 +8,10 @@ histogram   how long something took, since the store was opened; ``Metrics.obser
 gauge       what there is now; read when somebody asks, and kept by nobody
 ==========  ======================================================================
 
-Every metric of a store has the label ``core``, every one of a queue the label ``queue``, and at
-most one more, whose values are few: never a segment number or a path. ``catalogue`` has them all,
-and ``quiver/observe/METRICS.md`` is the catalogue as a page.
+Every metric of a store has the label ``core``, every one of a queue the label ``queue``, every one
+of a telemetry pipeline the label ``node``, and at most one more, whose values are few: never a
+segment number or a path. ``catalogue`` and ``catalogue_otel`` have them all, and
+``quiver/observe/METRICS.md`` is the catalogue as a page.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Metrics:
 
     def __init__(self, catalogue: Iterable[Metric] = CATALOGUE) -> None:
         self.catalogue = tuple(catalogue)
+        self._by_name = {metric.name: metric for metric in self.catalogue}
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], int] = {}
         self._measured = {m.name: _Measured(m.bounds) for m in self.catalogue if m.bounds}
@@ -94,7 +96,7 @@ class Metrics:
             try:
                 self._values[key] += count
             except KeyError:
-                _check(name, label)
+                _check(self._by_name[name], label)
                 self._values[key] = count
 
     def observe(self, name: str, duration_ns: int) -> None:
@@ -140,9 +142,8 @@ class Metrics:
         return leave
 
 
-def _check(name: str, label: str) -> None:
-    """Raise KeyError unless there is such a counter, and it may have this label."""
-    metric = BY_NAME[name]
+def _check(metric: Metric, label: str) -> None:
+    """Raise KeyError unless it is a counter, and may have this label."""
     is_known = metric.label != "" and (not metric.values or label in metric.values)
-    if metric.kind != "counter" or name in _COUNTED_BY or (label and not is_known):
-        raise KeyError(name, label)
+    if metric.kind != "counter" or metric.name in _COUNTED_BY or (label and not is_known):
+        raise KeyError(metric.name, label)

@@ -147,16 +147,20 @@ _PLAIN: Final = (
 def has_plain_types(schema: pa.Schema) -> bool:
     """Whether no type in a schema has children, but for dictionaries of values that have none.
 
-    Of such schemas ``equals`` says all there is: names, types, order, nullability, metadata.
+    And for structs of such. Of such schemas ``equals`` says all there is: names, types, order,
+    nullability, metadata.
     """
-    return all(
-        _is_plain(kind.value_type if isinstance(kind, pa.DictionaryType) else kind)
-        for kind in schema.types
-    )
+    return all(map(_is_plain, schema.types))
 
 
 def _is_plain(kind: Kind) -> bool:
-    return not isinstance(kind, pa.BaseExtensionType) and any(is_of(kind) for is_of in _PLAIN)
+    if isinstance(kind, pa.BaseExtensionType):
+        return False
+    if kinds.is_struct(kind):
+        return all(_is_plain(kind.field(index).type) for index in range(kind.num_fields))
+    if isinstance(kind, pa.DictionaryType):
+        kind = kind.value_type
+    return any(is_of(kind) for is_of in _PLAIN) and not isinstance(kind, pa.BaseExtensionType)
 
 
 def is_extension(field: Field) -> bool:

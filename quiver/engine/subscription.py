@@ -271,6 +271,12 @@ class Subscription:
         return self._is_over
 
     @property
+    def is_paused(self) -> bool:
+        """Whether nothing is to be handed out until the subscriber is resumed."""
+        with self._core.lock:
+            return self._core.registry.member(self.name).paused
+
+    @property
     def store_id(self) -> str:
         """The id of the store, 32 hexadecimal digits."""
         return self._core.manifest.store_id

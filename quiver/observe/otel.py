@@ -21,8 +21,8 @@ from types import TracebackType
 from typing import Self
 
 from quiver import __version__
+from quiver.extras import needed
 from quiver.metrics import CATALOGUE, Metric
-from quiver.observe.extras import needed
 from quiver.observe.readings import Reading
 from quiver.observe.sources import Source, StoreSource, Watched, sources_of
 from quiver.units import SECOND

@@ -16,16 +16,16 @@ refuses a second one, since both would give the same names.
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from threading import Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
+from quiver.addresses import parse_address
 from quiver.errors import InputError
+from quiver.extras import needed
 from quiver.metrics import CATALOGUE, Histogram, Metric, prometheus_name
-from quiver.observe.extras import needed
 from quiver.observe.sources import Found, Watched, sources_of
 from quiver.units import SECOND
 
@@ -39,14 +39,22 @@ with needed("prometheus_client", extra="prometheus"):
     from prometheus_client.registry import Collector as _Collector
     from prometheus_client.utils import floatToGoString
 
-__all__ = ["DEFAULT_ADDRESS", "Collector", "Endpoint", "parse_address", "serve"]
+__all__ = [
+    "DEFAULT_ADDRESS",
+    "Collector",
+    "Endpoint",
+    "Family",
+    "family_of",
+    "histogram_of",
+    "parse_address",
+    "serve",
+]
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9464"
 """The port that OpenTelemetry's exporters for Prometheus have."""
 
-_PORT_MAX: Final = 65535
 _Plain = CounterMetricFamily | GaugeMetricFamily
-_Family = _Plain | HistogramMetricFamily
+Family = _Plain | HistogramMetricFamily
 
 
 class Collector(_Collector):
@@ -60,15 +68,15 @@ class Collector(_Collector):
     def __init__(self, watched: Watched) -> None:
         self._sources = sources_of(watched)
 
-    def describe(self) -> Iterator[_Family]:
+    def describe(self) -> Iterator[Family]:
         """Give each metric without a number, so that a registry knows their names."""
         for metric in CATALOGUE:
             if metric.kind == "histogram":
                 yield HistogramMetricFamily(prometheus_name(metric), metric.help)
             else:
-                yield _plain(metric, ())
+                yield family_of(metric, ())
 
-    def collect(self) -> Iterator[_Family]:
+    def collect(self) -> Iterator[Family]:
         """Look at everything once, and give each metric that there is something to say of."""
         found = [each for source in self._sources for each in source.collect()]
         outer = ("core", "store") if any(each.store for each in found) else ("core",)
@@ -77,7 +85,7 @@ class Collector(_Collector):
             for reading in each.readings:
                 metric = reading.metric
                 labels = (*outer, metric.label) if metric.label else outer
-                family = families.setdefault(metric.name, _plain(metric, labels))
+                family = families.setdefault(metric.name, family_of(metric, labels))
                 own = (reading.label,) if metric.label else ()
                 family.add_metric([*_outer(each, outer), *own], reading.value)
         for metric in CATALOGUE:
@@ -91,7 +99,8 @@ def _outer(found: Found, labels: Sequence[str]) -> list[str]:
     return [str(found.core), found.store][: len(labels)]
 
 
-def _plain(metric: Metric, labels: Sequence[str]) -> _Plain:
+def family_of(metric: Metric, labels: Sequence[str]) -> _Plain:
+    """Make the family of a counter or a gauge, without a number yet."""
     name = prometheus_name(metric)
     if metric.kind == "counter":
         return CounterMetricFamily(name.removesuffix("_total"), metric.help, labels=labels)
@@ -101,14 +110,23 @@ def _plain(metric: Metric, labels: Sequence[str]) -> _Plain:
 def _histograms(
     metric: Metric, found: Sequence[Found], labels: Sequence[str]
 ) -> Iterator[HistogramMetricFamily]:
+    measured = [
+        (_outer(each, labels), each.histograms[metric.name])
+        for each in found
+        if metric.name in each.histograms
+    ]
+    if measured:
+        yield histogram_of(metric, labels, measured)
+
+
+def histogram_of(
+    metric: Metric, labels: Sequence[str], found: Iterable[tuple[Sequence[str], Histogram]]
+) -> HistogramMetricFamily:
+    """Make the family of a histogram of what was measured under values of its labels."""
     family = HistogramMetricFamily(prometheus_name(metric), metric.help, labels=labels)
-    for each in found:
-        histogram = each.histograms.get(metric.name)
-        if histogram is not None:
-            buckets, total = _buckets(histogram), histogram.sum_ns / SECOND
-            family.add_metric(_outer(each, labels), buckets, total)
-    if family.samples:
-        yield family
+    for values, histogram in found:
+        family.add_metric(list(values), _buckets(histogram), histogram.sum_ns / SECOND)
+    return family
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
@@ -172,26 +190,3 @@ def serve(watched: Watched, address: str = DEFAULT_ADDRESS) -> Endpoint:
         raise InputError(
             f"cannot listen on {host}:{port}: {reason}", hint="name another HOST:PORT"
         ) from error
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Read ``HOST:PORT``, ``[IPV6]:PORT`` or ``PORT``, which is one of 127.0.0.1."""
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if not port.isascii() or not port.isdigit() or int(port) > _PORT_MAX or not _is_host(host):
-        raise InputError(
-            f"{text!r} is no address to listen on",
-            hint="HOST:PORT, as 127.0.0.1:9464, or a port alone",
-        )
-    return host or "127.0.0.1", int(port)
-
-
-def _is_host(text: str) -> bool:
-    """Whether it may be the name or the address of a host."""
-    if ":" not in text:
-        return text == text.strip()
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return True

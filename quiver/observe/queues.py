@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Protocol, TypeAlias
 
+from quiver.extras import needed
 from quiver.metrics import SHIP_CATALOGUE, Histogram, Metric, Metrics, prometheus_name
-from quiver.observe.extras import needed
 from quiver.observe.readings import scaled
 from quiver.units import SECOND
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -15,9 +15,16 @@ from quiver.observe.snapshot import Observer
 
 __all__ = ["FolderSource", "Found", "Source", "StoreSource", "Watched", "sources_of"]
 
-Watched: TypeAlias = Store | Iterable[Store] | Mapping[str, Store] | Observer
-"""One store; several, each of another core; stores by name, which is the label ``store``; or the
-folder of a store that other processes write.
+Watched: TypeAlias = (
+    Store
+    | Iterable[Store]
+    | Mapping[str, Store]
+    | Mapping[str, Sequence[Store]]
+    | Mapping[str, Observer]
+    | Observer
+)
+"""One store; several, each of another core; stores by name, which is the label ``store``, also
+several under one; or the folder of a store that other processes write, or several by name.
 """
 
 
@@ -78,6 +85,12 @@ class FolderSource:
             yield Found(stats.core, self._name, tuple(read_gauges(stats)))
 
 
+def _each(stores: Store | Observer | Sequence[Store]) -> Sequence[Store]:
+    if isinstance(stores, Observer):
+        return ()
+    return [stores] if isinstance(stores, Store) else stores
+
+
 def sources_of(watched: Watched) -> list[Source]:
     """Make sources of what is to be watched; InputError if two could not be told apart."""
     if isinstance(watched, Observer):
@@ -85,7 +98,12 @@ def sources_of(watched: Watched) -> list[Source]:
     if isinstance(watched, Store):
         watched = [watched]
     if isinstance(watched, Mapping):
-        found = [StoreSource(store, name) for name, store in watched.items()]
+        folders = {name: each for name, each in watched.items() if isinstance(each, Observer)}
+        if folders:
+            return [FolderSource(observer, name) for name, observer in folders.items()]
+        found = [
+            StoreSource(store, name) for name, stores in watched.items() for store in _each(stores)
+        ]
     else:
         found = [StoreSource(store) for store in watched]
     seen = set()

@@ -17,7 +17,7 @@ from quiver.events import Events
 HOUSE = Path(quiver.__file__).parent
 PAGE = (HOUSE / "LOGS.md").read_text()
 LEVELS = {"info": "info", "warning": "warning", "error": "error", "begin": "warning"}
-TELLERS = {"events.py", "__init__.py"}
+TELLERS = {"events.py", "__init__.py", "logged.py"}
 
 
 class Row(NamedTuple):

@@ -101,6 +101,7 @@ def test_what_becomes_of_micro_batches_that_are_upserted_is_told(tmp_path, heard
     again = Query(str(tmp_path), definition, reading, name="again")
     again.put([{"k": 1, "v": 7, "at": 8}])
     first, second = heard.of("spark.batch_upserted")
+    assert [told.pop("way") for told in (first, second)] == ["rows", "rows"]
     assert first == {"query": "query", "batch": 0, "epoch": 1, "command_count": 2, "row_count": 2}
     assert second == {"query": "again", "batch": 0, "epoch": 2, "command_count": 1, "row_count": 2}
     assert heard.of("spark.batch_repeated") == [{"query": "query", "batch": 0}]

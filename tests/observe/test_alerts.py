@@ -11,15 +11,16 @@ import pytest
 import yaml
 
 import quiver
+from quiver.catalogue_otel import TELEMETRY_CATALOGUE
 from quiver.metrics import CATALOGUE, prometheus_name
 
 ROOM = Path(quiver.__file__).parent / "observe"
 SERIES = {
     f"{prometheus_name(metric)}{end}": metric
-    for metric in CATALOGUE
+    for metric in (*CATALOGUE, *TELEMETRY_CATALOGUE)
     for end in (["_bucket", "_sum", "_count"] if metric.kind == "histogram" else [""])
 }
-SCRAPED = {"core", "instance", "job", "store"}
+SCRAPED = {"core", "instance", "job", "node", "store"}
 RATES = r"(?:rate|increase)\((quiver_[a-z_]+)"
 
 
@@ -64,7 +65,7 @@ def test_an_alert_says_what_is_wrong_and_names_only_labels_that_are_there(rule) 
     text = " ".join(rule["annotations"].values())
     assert rule["annotations"]["summary"]
     metric = SERIES[re.findall(r"quiver_[a-z_]+", rule["expr"])[0]]
-    assert set(re.findall(r"\$labels\.([a-z]+)", text)) <= {"core", "job", metric.label}
+    assert set(re.findall(r"\$labels\.([a-z]+)", text)) <= {"core", "job", "node", metric.label}
 
 
 def test_the_dashboard_can_be_imported() -> None:

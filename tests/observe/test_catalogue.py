@@ -11,14 +11,15 @@ from prometheus_client import CollectorRegistry
 from store_kit import bundle, on_memory
 
 import quiver
-from quiver.metrics import BY_NAME, CATALOGUE, SHIP_CATALOGUE, Metric, prometheus_name
+from quiver.catalogue_otel import RECEIVER_CATALOGUE, TELEMETRY_CATALOGUE
+from quiver.metrics import BY_NAME, CATALOGUE, SHIP_CATALOGUE, Metric, Metrics, prometheus_name
 from quiver.observe.readings import read_gauges
 from quiver.testing import MemoryDisk
 
 ROOT = Path(quiver.__file__).parent
 PAGE = ROOT / "observe" / "METRICS.md"
-ALL = (*CATALOGUE, *SHIP_CATALOGUE)
-LABELS = {"role", "subscriber", "reason", "policy", "slot", "station", "kind", "version"}
+ALL = (*CATALOGUE, *SHIP_CATALOGUE, *TELEMETRY_CATALOGUE)
+LABELS = {"role", "subscriber", "reason", "policy", "slot", "station", "kind", "version", "signal"}
 UNITS = {"By", "s", "1"}
 
 
@@ -99,10 +100,18 @@ def names_in(text: str) -> set[str]:
 
 
 def test_every_counter_and_histogram_is_named_where_something_happens() -> None:
-    engine = [path for path in ROOT.rglob("*.py") if path != ROOT / "catalogue.py"]
+    engine = [path for path in ROOT.rglob("*.py") if not path.match("catalogue*.py")]
     found = names_in("".join(path.read_text() for path in engine))
     kept = {metric.name for metric in ALL if metric.kind != "gauge"}
     assert kept - found - {"quiver.wal.syncs"} == set()  # That one is counted by quiver.wal.sync.
+
+
+def test_metrics_count_by_the_catalogue_that_they_are_of() -> None:
+    metrics = Metrics(RECEIVER_CATALOGUE)
+    metrics.add("quiver.receiver.items", 3, label="logs")
+    assert metrics.read() == {("quiver.receiver.items", "logs"): 3}
+    with pytest.raises(KeyError):
+        metrics.add("quiver.wal.appended_bundles")
 
 
 # the page --------------------------------------------------------------------------------------
@@ -124,7 +133,7 @@ def table(catalogue: Sequence[Metric] = CATALOGUE) -> list[str]:
 def test_the_page_has_the_catalogue_line_by_line() -> None:
     lines = PAGE.read_text().splitlines()
     start = 0
-    for catalogue in (CATALOGUE, SHIP_CATALOGUE):
+    for catalogue in (CATALOGUE, SHIP_CATALOGUE, TELEMETRY_CATALOGUE):
         start = lines.index(table()[0], start)
         end = next(place for place in range(start, len(lines)) if not lines[place].startswith("|"))
         assert lines[start:end] == table(catalogue)
@@ -156,4 +165,5 @@ def test_the_samples_of_the_page_run_as_they_stand(tmp_path, monkeypatch, capsys
 if __name__ == "__main__":
     import sys
 
-    sys.stdout.write("\n".join([*table(), "", *table(SHIP_CATALOGUE)]) + "\n")
+    sys.stdout.write("\n".join([*table(), "", *table(SHIP_CATALOGUE)]) + "\n\n")
+    sys.stdout.write("\n".join(table(TELEMETRY_CATALOGUE)) + "\n")

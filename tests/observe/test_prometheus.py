@@ -21,7 +21,6 @@ import quiver
 from quiver.errors import InputError, MissingError, StorageError
 from quiver.metrics import CATALOGUE, prometheus_name
 from quiver.observe import Collector, Observer, serve
-from quiver.observe.prometheus import parse_address
 from quiver.testing import ManualClock, MemoryDisk
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -217,26 +216,6 @@ def test_a_port_that_is_taken_is_an_input_error(store) -> None:
         with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1:{port}: ") as caught:
             serve(store, str(port))
     assert "HOST:PORT" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "text, address",
-    [
-        ("9464", ("127.0.0.1", 9464)),
-        (":9464", ("127.0.0.1", 9464)),
-        ("0.0.0.0:1", ("0.0.0.0", 1)),
-        ("localhost:65535", ("localhost", 65535)),
-        ("[::1]:9464", ("::1", 9464)),
-    ],
-)
-def test_addresses(text, address) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", ":", "x", "host:", "1:65536", "::1:80:x", "a b :1", "h:-1"])
-def test_what_is_no_address(text) -> None:
-    with pytest.raises(InputError, match="no address"):
-        parse_address(text)
 
 
 MISSING = """

@@ -106,6 +106,13 @@ def trouble() -> dict[str, dict[str, str]]:
             f'{syncs}{{core="0",le="+Inf"}}': "0+10x120",
         },
         "QuiverDamage": {'quiver_damage_total{core="0",kind="wal"}': still(1)},
+        "QuiverExporterFails": {'quiver_exporter_retried_batches_total{node="out"}': rise},
+        "QuiverExporterRefused": {
+            'quiver_exporter_refused_items_total{node="out",signal="logs"}': rise
+        },
+        "QuiverReceiverRefuses": {
+            'quiver_receiver_refused_requests_total{job="q",node="in",reason="full"}': rise
+        },
     }
 
 

@@ -58,8 +58,8 @@ class FaultyBucket:
     def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
         self._do("put", key, lambda: self.inner.write(key, data))
 
-    def put_if(self, key: str, data: Bytes, tag: Tag | None) -> Tag:
-        return self._do("put_if", key, lambda: self.inner.put_if(key, data, tag))
+    def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
+        return self._do("put_if", key, lambda: self.inner.put_if(key, data, tag, within=within))
 
     def list(self, prefix: str) -> Iterator[Listed]:
         return self._do("list", prefix, lambda: self.inner.list(prefix))

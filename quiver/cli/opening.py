@@ -24,6 +24,7 @@ __all__ = [
     "config_options",
     "examined",
     "hold_store",
+    "named_values",
     "open_store",
     "recovery_bar",
     "set_option",
@@ -56,6 +57,15 @@ set_option: Final = click.option(
     expose_value=False,
     callback=_keep_sets,
     help="An option of the store, as wal.max_size=1GB; above file and environment. Repeatable.",
+)
+
+named_values: Final = click.option(
+    "--set",
+    multiple=True,
+    metavar="NAME=VALUE",
+    expose_value=False,
+    callback=_keep_sets,
+    help="What stands for {{NAME}} in the file; above the environment. Repeatable.",
 )
 
 

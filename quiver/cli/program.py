@@ -38,6 +38,7 @@ VERBS: Final[dict[str, str]] = {
     "tail": "Write the last rows of a slot, and those that come.",
     "sql": "Run SQL over the slots of a store.",
     "export": "Write bundles to files as a subscriber, each once.",
+    "run": "Run a pipeline of telemetry: receivers, stores, exporters.",
     "ship": "Put finished segments into a queue in object storage, each once.",
     "restore": "Make segments of a store again of what was shipped to a queue.",
     "upsert": "Make a collection of keyed commands in a slot, each row once.",

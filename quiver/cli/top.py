@@ -14,7 +14,7 @@ from quiver.cli.exits import BUG, OK
 from quiver.cli.output import Output
 from quiver.cli.program import COUNT_MAX, verb
 from quiver.cli.signals import stopped_by_signals
-from quiver.errors import InputError, MissingError, StorageError
+from quiver.errors import InputError, MissingError, SourceError, StorageError
 from quiver.units import MILLISECOND, SECOND, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _PATIENCE: Final = 0.5
     examples=(
         ("quiver top store", "until q is pressed; ? says what the keys do"),
         ("quiver top store --cap 10GiB --interval 5s", "as the writer's retention.size_cap"),
+        ("quiver top store --pipeline 127.0.0.1:13133", "receivers and exporters of a run too"),
         ("quiver top store --once", "two looks, as text, for a pipe"),
         ("quiver top store --svg top.svg --for 20s", "a picture of the screen"),
     ),
@@ -44,6 +45,7 @@ _PATIENCE: Final = 0.5
 @click.option("--interval", default="1s", metavar="TIME", help="From look to look.  [default: 1s]")
 @click.option("--core", type=click.IntRange(0, COUNT_MAX), metavar="N", help="This core alone.")
 @click.option("--cap", metavar="SIZE", help="The writer's retention.size_cap: no file tells it.")
+@click.option("--pipeline", metavar="URL", help="Of quiver run --listen: its nodes are shown too.")
 @click.option("--once", is_flag=True, help="Write as text what two looks see, and end.")
 @click.option("--svg", metavar="FILE", help="Write a picture of the screen, and end.")
 @click.option("--for", "time", metavar="TIME", help="With --once or --svg: look for so long.")
@@ -54,6 +56,7 @@ def top(
     interval: str,
     core: int | None,
     cap: str | None,
+    pipeline: str | None,
     once: bool,
     svg: str | None,
     time: str | None,
@@ -82,7 +85,12 @@ def top(
     _check(folder, core)
     size_cap = None if cap is None else parse_bytes(cap, key="--cap")
     board = Board(folder, interval_ns=interval_ns, cap=size_cap)
-    looker = Looker(folder, core=core)
+    asker = None
+    if pipeline is not None:
+        from quiver.cli.live.nodes import NodeAsker
+
+        asker = NodeAsker(pipeline)
+    looker = Looker(folder, core=core, asker=asker)
     if not once:
         return _show(output, board, looker, picture=None if svg is None else (svg, looks))
     _write(output, board, looker, looks=looks)
@@ -123,6 +131,10 @@ def _write(output: Output, board: Board, looker: Looker, *, looks: int) -> None:
     output.text(words.used_words(board)[0])
     if board.look is not None:
         output.text(words.station_line(board.look))
+    nodes = words.node_sheet(board)
+    if nodes is not None:
+        rows = [row.cells for row in nodes.rows]
+        output.table("nodes", nodes.titles, rows, empty="none to see", right=nodes.right)
     for title, sheet, empty in (
         ("cores", words.core_sheet(board), "none yet"),
         ("subscribers", words.subscriber_sheet(board), "nobody has subscribed"),
@@ -132,6 +144,8 @@ def _write(output: Output, board: Board, looker: Looker, *, looks: int) -> None:
         output.table(title, sheet.titles, rows, empty=empty, right=sheet.right)
     if board.problem is not None:
         raise StorageError(board.problem)
+    if board.look is not None and board.look.nodes is not None and board.look.nodes.problem:
+        raise SourceError(board.look.nodes.problem)
 
 
 def _show(output: Output, board: Board, looker: Looker, *, picture: tuple[str, int] | None) -> int:

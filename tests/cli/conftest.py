@@ -18,6 +18,7 @@ import click
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from users_kit import USERS, batch, write
 
 import quiver
 from quiver.cli.main import main
@@ -148,6 +149,29 @@ def filled(tmp_path_factory) -> Path:
 def store(filled, tmp_path) -> Path:
     """A copy of the filled store that a test may damage."""
     return Path(shutil.copytree(filled, tmp_path / "store"))
+
+
+@pytest.fixture
+def users_store(tmp_path) -> Path:
+    """Three users in two bundles; the second one of them changed."""
+    write(tmp_path / "store", batch([1, 2], ["a", "b"]), batch([2, 3], [None, "c"]))
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def into(tmp_path) -> Path:
+    """Where a collection may be made."""
+    return tmp_path / "users"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a store and a collection that nobody changes."""
+    folder = tmp_path_factory.mktemp("made")
+    write(folder / "store", batch([1, 2], ["a", "b"]))
+    assert run_quiver("upsert", folder / "store", *USERS, "--into", folder / "users").code == 0
+    write(folder / "store", batch([9], ["z"]))
+    return folder
 
 
 @pytest.fixture

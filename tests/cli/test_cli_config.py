@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,9 +44,17 @@ def test_the_help_of_each_begins_with_examples(run, verb) -> None:
     assert f"  {verb} " in run("config", "--help").out
 
 
-@pytest.mark.parametrize("arguments", [["config", "show"], ["config", "check", "q.json"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["config", "show"],
+        ["config", "check", "q.json"],
+        ["config", "check", "pipeline.yaml", "--set", "backend_hostname=b"],
+    ],
+)
 def test_looking_at_a_config_imports_nothing_heavy(tmp_path, arguments) -> None:
     (tmp_path / "q.json").write_text("{}")
+    (tmp_path / "pipeline.yaml").write_text(SEED.read_text())
     code = (
         "import sys\nfrom quiver.cli.main import main\n"
         f"code = main({arguments!r})\n"
@@ -161,3 +170,24 @@ def test_strict_goes_above_all(run, file, store, kit) -> None:
     assert not (store / "core_0" / "quarantine").exists()
     assert run("finalize", store, "--set", "recovery.policy=strict").code == 9
     assert run("finalize", store, "--json").document["cores"][0]["damage"]
+
+
+SEED = Path(__file__).parents[2] / "examples" / "pipeline.yaml"
+
+
+def test_a_pipeline_is_checked_as_a_whole(run) -> None:
+    found = run("config", "check", SEED)
+    assert found.code == 2
+    assert "pipeline.yaml:51: {{backend_hostname}} has no value" in found.out
+    found = run("config", "check", SEED, "--set", "backend_hostname=b")
+    assert found.code == 0, found.out
+    assert "OK: 5 nodes" in found.out
+    assert "round_robin changes nothing" in found.out
+    found = run("config", "check", SEED, "--set", "backend_hostname=b", "--json").document
+    assert (found["node_count"], len(found["notes"]), found["problems"]) == (5, 3, [])
+
+
+def test_a_file_with_the_node_of_a_store_alone_is_one_of_a_store(run, tmp_path) -> None:
+    path = tmp_path / "q.yaml"
+    path.write_text("nodes: {persistence: {config: {wal: {max_size: 1GB}}}}")
+    assert "OK: 1 option given" in run("config", "check", path).out

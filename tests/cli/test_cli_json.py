@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,11 @@ import upstream_kit
 
 import quiver
 from quiver.checkpoint import Note, write_note
+from quiver.cli.output import Output
+from quiver.cli.runs.telling import Told
 from quiver.disk import LocalDisk
+from quiver.otel.pipeline.running import Leftover
+from quiver.otel.pipeline.status import NodeStatus
 from quiver.ship.objects import FolderBucket
 from quiver.ship.queue import Batch, Item, NewEntry, Queue, QueueOptions, Span
 
@@ -109,6 +114,9 @@ def test_the_fields_of_config_are_those_on_the_page(run, tmp_path, kit) -> None:
     path.write_text("wal: {max_sise: 1}")
     found = run("config", "check", path, "--json").document
     assert set(kit.leaves(found)) == fields("config check")
+    path.write_text("nodes: {in: {kind: x}}")
+    found = run("config", "check", path, "--json").document
+    assert set(kit.leaves(found)) == fields("config check, of a pipeline")
     found = run("config", "show", "--json").document
     assert set(kit.leaves(found)) == fields("config show")
 
@@ -258,3 +266,21 @@ def test_names_of_fields_carry_their_units() -> None:
     names = {name.split(".")[-1] for section in sections() for name in fields(section)}
     for name in names:
         assert not re.search(r"(_ns|_size|_length|_len)$", name)
+
+
+def test_the_fields_of_run_are_those_on_the_page(kit, capsys) -> None:
+    output = Output()
+    output.as_json = True
+    told = Told(output)
+    told.leftovers([Leftover("keep", "store", "gone", 1, 2)])
+    told.ready({"in": ["127.0.0.1:1"]}, None, 1)
+    node = NodeStatus("in", "receiver", "otlp", counts={"a[logs]": 1}, gauges={"b": 2.0})
+    told.status([node], is_due=True)
+    told.write("line\n")
+    told.died(0, 1, "")
+    told.ended(0, restarts=0)
+    items = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    kinds = ["leftover", "ready", "status", "console", "died", "ended"]
+    assert [item["kind"] for item in items] == kinds
+    for item in items:
+        assert set(kit.leaves(item)) == fields(f"run: {item['kind']}")

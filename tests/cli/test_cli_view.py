@@ -18,25 +18,8 @@ from quiver.upsert.persist import Collection, close_all
 
 
 @pytest.fixture
-def store(tmp_path) -> Path:
-    write(tmp_path / "store", batch([1, 2], ["a", "b"]), batch([2, 3], [None, "c"]))
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def into(tmp_path) -> Path:
-    return tmp_path / "users"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    """A folder with a store and a collection that nobody changes."""
-    folder = tmp_path_factory.mktemp("made")
-    write(folder / "store", batch([1, 2], ["a", "b"]))
-    arguments = ["upsert", str(folder / "store"), *USERS, "--into", str(folder / "users")]
-    assert CliRunner().invoke(program, arguments).exit_code == 0
-    write(folder / "store", batch([9], ["z"]))
-    return folder
+def store(users_store) -> Path:
+    return users_store
 
 
 def test_error_rows_are_refused_left_out_or_given_alone(run, store, into) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import click
 
 from quiver.cli.exits import OK, USAGE
 from quiver.cli.opening import examined, set_option
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
+from quiver.errors import ConfigError, QuiverError
 
 __all__ = ["check"]
 
@@ -17,6 +21,7 @@ __all__ = ["check"]
     examples=(
         ("quiver config check quiver.yaml && echo fine", "exit code 2 if anything is wrong"),
         ("quiver config check quiver.toml --set wal.max_size=1GB", "with this above it"),
+        ("quiver config check pipeline.yaml --set backend=10.0.0.1", "of a whole pipeline"),
         ("quiver config check quiver.yaml --json | jq '.problems[].message'", "for programs"),
     ),
 )
@@ -28,18 +33,68 @@ def check(output: Output, *, file: str) -> int:
     Unknown options, wrong values, and values that contradict each other; also those of the
     environment and --set, as for a verb that would open a store with it. What contradicts each
     other is looked for once each option is right.
+
+    A file with nodes is one of a pipeline, for quiver run: all of its nodes are checked, and which
+    way everything goes. There --set gives values to names in double braces, and what is right but
+    may surprise is told too.
     """
+    if _is_pipeline(file):
+        return _check_pipeline(output, file)
     loaded, errors = examined(output, file)
     given = 0
     if loaded is not None:
         given = sum(origin.kind != "default" for _, _, origin in loaded.items())
     if output.as_json:
-        problems = [{"message": error.message, "hint": error.hint} for error in errors]
-        output.document({"file": file, "given_count": given, "problems": problems})
+        output.document({"file": file, "given_count": given, "problems": _listed(errors)})
     elif errors:
-        for error in errors:
-            output.text(str(error), style="red")
-        output.text(f"{count(len(errors), 'problem')} in {file}", style="red")
+        _tell(output, file, errors)
     else:
         output.text(f"OK: {count(given, 'option')} given in {file}", style="green")
+    return USAGE if errors else OK
+
+
+def _listed(errors: list[ConfigError]) -> list[dict[str, str]]:
+    return [{"message": error.message, "hint": error.hint} for error in errors]
+
+
+def _tell(output: Output, file: str, errors: list[ConfigError]) -> None:
+    for error in errors:
+        output.text(str(error), style="red")
+    output.text(f"{count(len(errors), 'problem')} in {file}", style="red")
+
+
+def _is_pipeline(file: str) -> bool:
+    """Whether a file is one of a pipeline; what cannot be read is not, and is told as ever."""
+    from quiver.otel.pipeline.reading import is_pipeline, read_document
+
+    if not stat.S_ISREG(_mode(file)):
+        return False  # A pipe can be read once.
+    try:
+        return is_pipeline(read_document(file)[1])
+    except QuiverError:
+        return False
+
+
+def _mode(file: str) -> int:
+    try:
+        return os.stat(file).st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def _check_pipeline(output: Output, file: str) -> int:
+    from quiver.otel.pipeline.reading import examine_pipeline
+
+    plan, errors, notes = examine_pipeline(file, variables=output.overrides, environ=os.environ)
+    node_count = 0 if plan is None else len(plan.nodes)
+    if output.as_json:
+        fields = {"file": file, "node_count": node_count, "problems": _listed(errors)}
+        output.document({**fields, "notes": list(notes)})
+        return USAGE if errors else OK
+    for note in notes:
+        output.text(f"note: {note}", style="yellow")
+    if errors:
+        _tell(output, file, errors)
+    else:
+        output.text(f"OK: {count(node_count, 'node')} in {file}", style="green")
     return USAGE if errors else OK

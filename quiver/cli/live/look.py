@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from quiver.cli.live.nodes import Nodes
+
 __all__ = ["CoreLook", "Look", "SegmentSize", "SubscriberLook", "Writer"]
 
 
@@ -93,6 +95,8 @@ class Look:
     staged_bytes: int = 0
     """What waits for the commits of sinks, in no core yet."""
     problem: str | None = None
+    nodes: Nodes | None = None
+    """Those of a running pipeline, if its page was asked."""
 
     def core(self, number: int) -> CoreLook | None:
         """Give one core, if there is one of that number."""
@@ -117,6 +121,8 @@ class Look:
         """Go through all that is wrong, each with its core."""
         if self.problem is not None:
             yield None, self.problem
+        if self.nodes is not None and self.nodes.problem is not None:
+            yield None, self.nodes.problem
         for core in self.cores:
             if core.problem is not None:
                 yield core.core, core.problem

@@ -12,6 +12,7 @@ from typing import Final
 
 from quiver.cli.inspect import core_numbers, open_folder
 from quiver.cli.live.look import CoreLook, Look, SegmentSize, SubscriberLook, Writer
+from quiver.cli.live.nodes import NodeAsker
 from quiver.clock import Clock, SystemClock
 from quiver.disk import Disk, LocalDisk, lock_holders
 from quiver.engine import SubscriberStats
@@ -39,11 +40,13 @@ class Looker:
         core: int | None = None,
         clock: Clock | None = None,
         open_disk: Callable[[str], Disk] = open_folder,
+        asker: NodeAsker | None = None,
     ) -> None:
         self._folder = folder
         self._core = core
         self._clock = clock or SystemClock()
         self._open_disk = open_disk
+        self._asker = asker
         self._cores: dict[int, _Core] = {}
         self._store_id: str | None = None
 
@@ -55,13 +58,16 @@ class Looker:
         except QuiverError as error:
             self._forget()
             found = Look(0, 0, problem=_said(error))
+        nodes = None if self._asker is None else self._asker.ask()
         ended = self._clock.monotonic_ns()
         at_ns = self._clock.wall_ns()
-        return replace(found, at_ns=at_ns, monotonic_ns=ended, took_ns=ended - began)
+        return replace(found, at_ns=at_ns, monotonic_ns=ended, took_ns=ended - began, nodes=nodes)
 
     def close(self) -> None:
         """Let go of the folder."""
         self._forget()
+        if self._asker is not None:
+            self._asker.close()
 
     def _look(self) -> Look:
         disk = self._open_disk(self._folder)

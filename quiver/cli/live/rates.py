@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quiver.cli.live.look import CoreLook, Look, SubscriberLook
+from quiver.cli.live.nodes import Nodes
 from quiver.units import SECOND
 
 __all__ = ["HISTORY_MAX", "History", "Rate", "Rates", "rates_between"]
@@ -31,6 +32,8 @@ class Rates:
     total: Rate = Rate()
     cores: Mapping[int, Rate] = field(default_factory=dict)
     done: Mapping[str, float] = field(default_factory=dict)
+    items: Mapping[str, float] = field(default_factory=dict)
+    """What each node of a pipeline took or gave in a second."""
 
 
 def rates_between(before: Look | None, after: Look) -> Rates | None:
@@ -57,7 +60,18 @@ def rates_between(before: Look | None, after: Look) -> Rates | None:
     total = Rate(
         sum(rate.bundles for rate in cores.values()), sum(rate.bytes for rate in cores.values())
     )
-    return Rates(total, cores, done)
+    return Rates(total, cores, done, _items(before.nodes, after.nodes, elapsed))
+
+
+def _items(before: Nodes | None, after: Nodes | None, elapsed: float) -> dict[str, float]:
+    if before is None or after is None:
+        return {}
+    known = {node.name: node.items for node in before.nodes}
+    return {
+        node.name: max(node.items - known[node.name], 0) / elapsed
+        for node in after.nodes
+        if node.name in known
+    }
 
 
 def _bytes_between(before: CoreLook, after: CoreLook, bundles: int) -> float:

@@ -27,6 +27,7 @@ from quiver.cli.live.words import (
     core_sheet,
     event_sheet,
     head_line,
+    node_sheet,
     rate_words,
     spark,
     station_line,
@@ -185,6 +186,7 @@ class TopScreen(App[None]):
         border-title-style: bold; background: $background; scrollbar-size-vertical: 1;
     }
     SheetTable:focus { border-top: heavy $accent; }
+    #nodes { height: auto; max-height: 40%; min-height: 3; display: none; }
     #cores { height: auto; max-height: 30%; min-height: 3; }
     #subscribers { height: auto; max-height: 40%; min-height: 3; }
     #events { height: 1fr; min-height: 3; }
@@ -233,6 +235,7 @@ class TopScreen(App[None]):
         """Lay out the lines at the top, the tables and the keys."""
         for name in ("head", "rate", "disk", "stations", "problem"):
             yield Static(id=name, markup=False)
+        yield SheetTable("nodes", empty="none to see", id="nodes")
         yield SheetTable("cores", empty="none yet", id="cores")
         yield SheetTable("subscribers", empty="nobody has subscribed", id="subscribers")
         yield SheetTable("events", empty="nothing happened yet", id="events")
@@ -347,6 +350,11 @@ class TopScreen(App[None]):
 
     def _draw_tables(self) -> None:
         board = self.board
+        nodes = node_sheet(board)
+        table = self.query_one("#nodes", SheetTable)
+        table.display = nodes is not None
+        if nodes is not None:
+            table.show(nodes)
         for name, sheet in (
             ("cores", core_sheet(board)),
             ("subscribers", subscriber_sheet(board)),

@@ -24,6 +24,7 @@ __all__ = [
     "core_sheet",
     "event_sheet",
     "head_line",
+    "node_sheet",
     "rate_words",
     "spark",
     "station_line",
@@ -151,6 +152,25 @@ def subscriber_sheet(board: Board) -> Sheet:
         columns,
         [(each.name, each, bool(each.retrying_count or each.is_paused)) for each in subscribers],
     )
+
+
+def node_sheet(board: Board) -> Sheet | None:
+    """Give a row for each node of a pipeline; None if no pipeline is looked at."""
+    if board.look is None or board.look.nodes is None:
+        return None
+    rates = board.rates.items if board.rates is not None else {}
+    columns: _Columns = (
+        ("node", False, lambda each: (each.name, each.name)),
+        ("kind", False, lambda each: (each.role, f"{each.plugin} {each.role}")),
+        ("items/s", True, lambda each: _rate(rates.get(each.name))),
+        ("items", True, lambda each: _number(each.items)),
+        ("refused", True, lambda each: _number(each.refused)),
+        ("retried", True, lambda each: _number(each.retried)),
+        ("in hand", True, lambda each: _number(each.waiting)),
+        ("state", False, lambda each: (each.state, each.state)),
+    )
+    nodes = [each for each in board.look.nodes.nodes if each.plugin != "persistence"]
+    return _sheet(columns, [(each.name, each, bool(each.state)) for each in nodes])
 
 
 def event_sheet(events: Iterable[Event], zone: tzinfo | None = None) -> Sheet:

@@ -22,10 +22,12 @@ Needs ``pip install 'quiver-store[spark]'``, Java included.
 ``queue``          the same from a queue in object storage
 ``places``         the object store that a path names
 ``view``           ``format("quiver-view")``: what upserts have made
+``otel``           telemetry: log records, spans and points of a store as joined rows
 ``sink``           ``df.write.format("quiver")`` and ``writeStream``: options, staging, commit
 ``sink_schema``    Spark types to Arrow's
 ``upsert``         keyed commands of any stream become a collection
-``discovery``      what lets Spark find the source by itself
+``discovery``      what lets Spark find the sources by itself
+``finding``        registers them where it does not
 =================  ===========================================================================
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -14,16 +13,19 @@ from pyspark.sql import SparkSession
 
 from quiver.errors import ConfigError
 from quiver.spark.datasource import QuiverDataSource
+from quiver.spark.finding import make_known
 from quiver.spark.java import cache_folder, find_java, write_launcher
+from quiver.spark.otel.source import TelemetryDataSource
 from quiver.spark.view import QuiverViewDataSource
 
 __all__ = ["session"]
 
 _DISCOVERED: Final = {
     "pyspark_quiver": QuiverDataSource,
+    "pyspark_quiver_telemetry": TelemetryDataSource,
     "pyspark_quiver_view": QuiverViewDataSource,
 }
-"""The modules that the wheel carries and Spark finds by itself; a bare source tree has none."""
+"""The modules that the wheel carries and Spark finds by itself."""
 
 _DEFAULTS: Final = {
     # The default of 1 GiB is small for a driver that is also all of the executors.
@@ -77,8 +79,7 @@ def session(
         with _environment(os.environ, _variables(os.environ)):
             made = builder.getOrCreate()
     for module, source in _DISCOVERED.items():
-        if importlib.util.find_spec(module) is None:
-            made.dataSource.register(source)
+        make_known(made, module, source)
     return made
 
 

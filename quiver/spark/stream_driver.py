@@ -27,7 +27,7 @@ from quiver.events import Events
 from quiver.manifest import StoreManifest
 from quiver.scan import SegmentRef, SlotPart
 from quiver.source.stores import Limits, Planner, Position, Positions, Span
-from quiver.spark.stream_plan import share_out, weigh
+from quiver.spark.stream_plan import Weighed, share_out, weigh
 from quiver.spark.stream_query import StreamQuery
 from quiver.spark.stream_read import check_schema
 
@@ -145,17 +145,20 @@ class StreamDriver:
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> list[tuple[Span, ...]]:
         """Share out what lies between two offsets."""
-        query, begin, stop = self._query, self._decode(start), self._decode(end)
+        query = self._query
+        if self._acker is not None:
+            self._acker.check()
+        weighed = self.weighed(start, end)
+        self._given = self._given or self._decode(end)
+        return share_out(weighed, bytes_max=query.bytes_max, count_min=query.count_min)
+
+    def weighed(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Weighed]:
+        """Give what lies between two offsets, and about how much that is."""
+        begin, stop = self._decode(start), self._decode(end)
         first = first_of(end)
         if first is not None and first_of(start) == begin:
             begin = first  # The first batch; if it is done again, Spark asked anew where it begins.
-        if self._acker is not None:
-            self._acker.check()
-        spans = list(self._planner.between(begin, stop))
-        self._given = self._given or stop
-        return share_out(
-            weigh(spans, self._look), bytes_max=query.bytes_max, count_min=query.count_min
-        )
+        return weigh(list(self._planner.between(begin, stop)), self._look)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Ack what is committed and on the disk by now; Spark says so one batch late."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from quiver.spark.schema import to_spark_all
 from quiver.spark.stream_query import StreamQuery
 from quiver.spark.tasks import Place, open_store, with_place
 
-__all__ = ["check_query", "check_schema", "read_share"]
+__all__ = ["check_query", "check_schema", "read_bundles", "read_share"]
 
 
 class Asked(Protocol):
@@ -57,28 +57,42 @@ def read_share(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordB
     return gather(_conformed(query, spans), query.stored, to_spark_all(query.target))
 
 
-def _conformed(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
-    in_files = query.in_files
-    columns = in_files.names if query.is_fixed else None
-    is_ready, checked = same_schema_as(in_files), list[Callable[[pa.Schema], bool]]()
+def read_bundles(
+    query: StreamQuery, spans: Iterable[Span], columns: Sequence[str] | None = None
+) -> Iterator[tuple[Place, pa.RecordBatch]]:
+    """Give the bundles of some spans, in order, each as it is stored; ``columns`` are needed of it.
+
+    Raises InputError for columns that the query does not know, SourceError for a segment that went.
+    """
+    names = query.in_files.names if columns is None else columns
+    checked = list[Callable[[pa.Schema], bool]]()
     with closing(open_store(query.path, query.store_id)) as disk:
         for span in spans:
             core, segment_seq = span.segment.core, span.segment.segment_seq
-            for index, time, batch in _read(disk, span, query, columns=columns):
+            for index, time, batch in _read(
+                disk, span, query, columns=names if query.is_fixed else None
+            ):
                 if not any(is_same(batch.schema) for is_same in checked):
                     check_schema(batch.schema, query, place=_place(span))
                     checked.append(same_schema_as(batch.schema))
-                place, first = Place(core, segment_seq, index, time, query.store_id), 0
-                for part in split(batch):
-                    rows = part if is_ready(part.schema) else conform(part, in_files)
-                    if query.metadata:
-                        rows = conform(with_place(rows, place, first), query.stored)
-                        first += part.num_rows
-                    yield rows
+                yield Place(core, segment_seq, index, time, query.store_id), batch
+
+
+def _conformed(query: StreamQuery, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
+    in_files = query.in_files
+    is_ready = same_schema_as(in_files)
+    for place, batch in read_bundles(query, spans):
+        first = 0
+        for part in split(batch):
+            rows = part if is_ready(part.schema) else conform(part, in_files)
+            if query.metadata:
+                rows = conform(with_place(rows, place, first), query.stored)
+                first += part.num_rows
+            yield rows
 
 
 def _read(
-    disk: LocalDisk, span: Span, query: StreamQuery, *, columns: list[str] | None
+    disk: LocalDisk, span: Span, query: StreamQuery, *, columns: Sequence[str] | None
 ) -> Iterator[tuple[int, int | None, pa.RecordBatch]]:
     try:
         yield from read_timed(disk, span, query.slot_id, columns=columns)

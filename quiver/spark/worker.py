@@ -11,9 +11,15 @@ import gc
 import sys
 from typing import Final
 
-__all__ = ["settle"]
+__all__ = ["is_worker", "settle"]
 
 _DAEMON: Final = "pyspark.daemon"
+
+
+def is_worker(main: object = None) -> bool:
+    """Whether this process is one that Spark keeps for tasks and for planning."""
+    spec = getattr(sys.modules.get("__main__") if main is None else main, "__spec__", None)
+    return getattr(spec, "name", None) == _DAEMON
 
 
 def settle(main: object = None) -> bool:
@@ -21,8 +27,7 @@ def settle(main: object = None) -> bool:
 
     That is modules, which stay. What dies by its count is freed as ever. Says whether it did.
     """
-    spec = getattr(sys.modules.get("__main__") if main is None else main, "__spec__", None)
-    if getattr(spec, "name", None) != _DAEMON or gc.get_freeze_count():
+    if not is_worker(main) or gc.get_freeze_count():
         return False
     gc.collect()
     gc.freeze()

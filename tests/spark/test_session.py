@@ -72,7 +72,7 @@ def test_only_a_local_session_writes_checkpoints_as_local_disks_like_it(master, 
     assert (key in _defaults(master)) is is_local
 
 
-def test_spark_finds_both_formats_by_itself() -> None:
+def test_spark_finds_all_formats_by_itself() -> None:
     home = Path(quiver.spark.__file__).parent
     places = [str(home / "discovery"), str(home.parents[1]), *sys.path]
     done = subprocess.run(
@@ -82,4 +82,4 @@ def test_spark_finds_both_formats_by_itself() -> None:
         capture_output=True,
         text=True,
     )
-    assert sorted(done.stdout.split()) == ["quiver", "quiver-view"]
+    assert sorted(done.stdout.split()) == ["quiver", "quiver-telemetry", "quiver-view"]

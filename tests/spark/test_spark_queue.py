@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from seaweed import SECRET, SeaweedServer, seaweed_missing
+from seaweed import SECRET, SeaweedServer, running, seaweed_missing
 from spark_queue_kit import Depot, Machine, log
 
 from quiver.ship.objects import open_bucket
@@ -24,11 +24,8 @@ SECONDS = 60
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[SeaweedServer]:
-    folder = tmp_path / "weed"
-    folder.mkdir()
-    started = SeaweedServer(folder)
-    yield started
-    started.kill()
+    with running(tmp_path / "weed") as started:
+        yield started
 
 
 @pytest.fixture

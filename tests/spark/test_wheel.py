@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-MODULES = ("pyspark_quiver.py", "pyspark_quiver_view.py")
+MODULES = ("pyspark_quiver.py", "pyspark_quiver_telemetry.py", "pyspark_quiver_view.py")
 
 
 def test_the_modules_that_spark_looks_for_are_at_the_top_of_the_wheel(tmp_path) -> None:

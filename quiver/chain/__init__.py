@@ -1,0 +1,36 @@
+"""Time blocks and the replication chain: partitions that outlive a machine.
+
+============  ====================================================================
+``metadata``  where all machines of a chain keep what they have to agree on
+``placing``   which nodes get a block, which copies are made first, who sees to it
+``record``    what is agreed on about a partition: its blocks, and who may end the open one
+``rolling``   from one block to the next: when, and in which order what is done
+``sealing``   who may write to a block, and where it ends when its chain breaks
+============  ====================================================================
+"""
+
+from __future__ import annotations
+
+from quiver.chain.metadata import Metadata, open_metadata
+from quiver.chain.placing import Lease, choose, repairs
+from quiver.chain.record import Block, Partition, Record
+from quiver.chain.rolling import Roll, RollRules
+from quiver.chain.sealing import Answer, Decision, Sealed, Wait, decide
+
+__all__ = [
+    "Answer",
+    "Block",
+    "Decision",
+    "Lease",
+    "Metadata",
+    "Partition",
+    "Record",
+    "Roll",
+    "RollRules",
+    "Sealed",
+    "Wait",
+    "choose",
+    "decide",
+    "open_metadata",
+    "repairs",
+]

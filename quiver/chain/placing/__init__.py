@@ -1,0 +1,25 @@
+"""Which nodes get a block, which copies are made first, and who sees to that.
+
+===========  ====================================================================
+``choose``   locations for a block: two at random, the emptier one
+``repairs``  copies that are wanted, in the order in which they are made
+``lease``    one auditor at a time, without a clock that two machines share
+===========  ====================================================================
+"""
+
+from quiver.chain.placing.choose import FILL_MAX, Chosen, Node, choose
+from quiver.chain.placing.lease import Lease
+from quiver.chain.placing.repairs import START_DELAY_NS, Held, Repair, Want, repairs
+
+__all__ = [
+    "FILL_MAX",
+    "START_DELAY_NS",
+    "Chosen",
+    "Held",
+    "Lease",
+    "Node",
+    "Repair",
+    "Want",
+    "choose",
+    "repairs",
+]

@@ -9,11 +9,13 @@ SPARK_KILLS ?= 8
 SHIP_KILLS ?= 10
 UPSERT_SPARK_KILLS ?= 2
 UPSERT_KILLS ?= 5
+PIPELINE_KILLS ?= 10
 UPSERT_IMAGES ?= 150
 BUCKET_STEPS ?= 300
 STREAM_CUTS ?= 6000
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 200
+EXAMPLES ?= 1000
 
 COVERED := wal acks retention subscriber segment engine upstream ledger progress
 
@@ -25,7 +27,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
-LOCK_INPUT := pyproject.toml --extra cli --extra spark --extra sql --extra prometheus --extra otel --extra ship --extra top --extra nats --group dev --python-version 3.11
+LOCK_INPUT := pyproject.toml --extra cli --extra spark --extra sql --extra prometheus --extra otel --extra ship --extra top --extra nats --extra otlp --group dev --python-version 3.11
 FUZZ_READY := $(VENV)/.ready-fuzz
 FUZZ_LOCK_INPUT := --group fuzz --python-version 3.11
 BENCH_READY := $(VENV)/.ready-bench
@@ -38,7 +40,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert spark-kills ship-kills upsert-kills clean
+.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel model spark-kills ship-kills upsert-kills otel-kills otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +106,8 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 		tests/spark/test_upsert_kills.py tests/spark/test_upsert_handing_over.py
 	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_ship_kills.py
+	QUIVER_PIPELINE_KILLS=$(PIPELINE_KILLS) $(BIN)/python -m pytest -p no:xdist \
+		tests/otel/pipeline/test_pipeline_kills.py --timeout 3600
 	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/upsert/tending
 	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
@@ -141,11 +145,14 @@ bench-pipeline: $(READY) ## a job with a store in the middle, and without; write
 bench-growth: $(BENCH_READY) ## backlog, subscribers and memory: what grows; writes bench/GROWTH.md; four minutes
 	$(BIN)/python -m bench.growth
 
-bench-ship: $(READY) ## the queue in object storage against plain puts and gets; writes bench/SHIP.md; four minutes; QUICK=1 only tries it
+bench-ship: $(READY) ## the queue in object storage against plain puts and gets; writes bench/SHIP.md; eight minutes; QUICK=1 only tries it
 	$(BIN)/python -m bench.ship $(if $(QUICK),--rounds 1 --scale 0.05 --try)
 
 bench-upsert: $(BENCH_READY) ## upserts against MERGE of delta-rs; writes bench/UPSERT.md; eight minutes; QUICK=1 only tries it
 	$(BIN)/python -m bench.upsert $(if $(QUICK),--rounds 1 --scale 0.02 --try)
+
+bench-otel: $(BENCH_READY) ## telemetry: decode, append, a store in a pipeline, overload; writes bench/OTEL.md; six minutes; QUICK=1 only tries it
+	$(BIN)/python -m bench.otel $(if $(QUICK),--rounds 1 --scale 0.3 --try)
 
 bench-profile: $(BENCH_READY) ## flame graphs of what misses its goal, WORK=name for one; writes bench/PROFILES.md; two minutes
 	$(BIN)/python -m bench.profiling $(if $(WORK),--work $(WORK))
@@ -156,6 +163,10 @@ top-picture: $(READY) ## the picture of quiver top in the README; writes bench/t
 bench-spark: $(BENCH_READY) ## Spark jobs from a store against Parquet; writes bench/SPARK.md and SPARK_PROFILE.md; ten minutes
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.spark.profile
+
+otlp: $(READY) ## requests of OTLP of every shape there and back, EXAMPLES (1000) for each test; twenty minutes
+	QUIVER_OTLP_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -o timeout=0 -n $(JOBS) tests/otel/test_otlp_*.py \
+		tests/otel/test_traces_metrics.py tests/otel/test_json.py
 
 soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak
@@ -169,7 +180,7 @@ $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	@touch $@
 
 fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (60) for each
-	@set -e; for target in wal acks batch ipc ledger persist progress queue retention segment shipper source upstream; do \
+	@set -e; for target in wal acks batch ipc ledger otap persist progress queue record retention segment shipper source upstream; do \
 		echo "fuzz $$target for $(FUZZ_SECONDS) s"; \
 		$(BIN)/python fuzz/run.py $$target $(FUZZ_SECONDS); done
 
@@ -185,6 +196,12 @@ demo-ship: $(READY) ## two stores through a queue in an S3 server into Spark, on
 demo-upsert: $(READY) ## a year of flights as upserts through Spark, killed and compared with pandas, in a minute
 	$(BIN)/python -m bench.demo_upsert
 
+demo-otel: $(READY) ## a log through real collectors, quiver run, Parquet and Spark, with two kills, in two minutes
+	$(BIN)/python -m bench.demo_otel
+
+model: $(READY) ## every order of events in a block of a chain; writes quiver/chain/MODEL.md; ten seconds
+	$(BIN)/python -m bench.chain_model
+
 spark-kills: $(READY) ## demo-stream with ROUNDS (200) kills; writes bench/SPARK_KILLS.md; half an hour
 	$(BIN)/python -m bench.demo_stream --rounds $(ROUNDS) --dir out/spark-kills --result bench/SPARK_KILLS.md
 
@@ -192,6 +209,9 @@ ship-kills: ROUNDS = 1000
 ship-kills: $(READY) ## kill all who use a queue and its server, ROUNDS (1,000) kills; writes bench/SHIP_KILLS.md; forty minutes
 	QUIVER_END_KILLS=$(ROUNDS) $(BIN)/python -m pytest tests/ship/ends/test_kills.py --timeout 3600
 	$(BIN)/python -m bench.ship_kills --rounds $(ROUNDS) --dir out/ship-kills --result bench/SHIP_KILLS.md
+
+otel-kills: $(READY) ## demo-otel with a million records and 40 kills; writes bench/OTEL_KILLS.md; ten minutes
+	$(BIN)/python -m bench.demo_otel --lines 1000000 --kills 40 --dir out/otel-kills --result bench/OTEL_KILLS.md
 
 upsert-kills: ROUNDS = 500
 upsert-kills: $(READY) ## kill who writes, reads and follows a collection, ROUNDS (500) kills; writes bench/UPSERT_KILLS.md; twenty minutes

@@ -12,6 +12,10 @@ from bench.kit import machine
 __all__ = ["Part", "Told", "draw", "goals", "page"]
 
 _LABEL: Final = 62
+_OLDER: Final = (
+    "So are [several writers of one store](CORES.md), `make bench-cores`, and "
+    "[the log alone](WAL.md), `make bench-wal`."
+)
 _LEAST, _MOST = 0.04, 25.0
 """What is farther from its goal stands at the edge of a picture."""
 _REACHED, _MISSED = "#4a7", "#c33"
@@ -64,9 +68,14 @@ def goals(found: Mapping[str, Any]) -> list[Told]:
 
 
 def page(
-    parts: Sequence[Part], found: Mapping[str, Any], took: Mapping[str, float], absent: list[str]
+    parts: Sequence[Part],
+    found: Mapping[str, Any],
+    took: Mapping[str, float],
+    absent: list[str],
+    *,
+    alone: Mapping[str, Any] | None = None,
 ) -> str:
-    """Write it; ``absent`` are the parts that failed."""
+    """Write it; ``absent`` are the parts that failed, ``alone`` what others measured since."""
     where = machine()
     said = {n: v for part in found.values() for n, v in part.get("versions", {}).items()}
     versions = "".join(f", {name} {version}" for name, version in sorted(said.items()))
@@ -97,10 +106,25 @@ def page(
                 f"| [{found[part.name]['title']}]({part.name.upper()}.md) | {len(rows)} "
                 f"| {reached} | {took.get(part.name, 0):.0f} | {part.seconds} |"
             )
+    lines += _alone(alone or {})
     for part in parts:
         if part.name in found:
             lines += _section(part, found[part.name], every[part.name])
     return "\n".join(lines) + "\n"
+
+
+def _alone(found: Mapping[str, Any]) -> list[str]:
+    """Say where the goals are that are no part of this, and how many of them are reached."""
+    if not found:
+        return []
+    lines = ["", "Measured by themselves, and in none of the sums above:", ""]
+    lines += ["| page | goals | reached | made by |", "|---|---:|---:|---|"]
+    for name, one in found.items():
+        rows = goals(one)
+        reached = sum(row.reached for row in rows)
+        how = f"`{one['command']}`, {one['machine']['date']}"
+        lines.append(f"| [{one['title']}]({name.upper()}.md) | {len(rows)} | {reached} | {how} |")
+    return [*lines, "", _OLDER]
 
 
 def _section(part: Part, found: Mapping[str, Any], rows: Sequence[Told]) -> list[str]:

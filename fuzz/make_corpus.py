@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import zlib
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import fuzz_acks
 import fuzz_ipc
 import fuzz_ledger
+import fuzz_otap
 import fuzz_persist
 import fuzz_progress
 import fuzz_queue
+import fuzz_record
 import fuzz_retention
 import fuzz_segment
 import fuzz_shipper
@@ -174,6 +177,15 @@ def retention_seeds() -> dict[str, bytes]:
     }
 
 
+def record_seeds() -> dict[str, bytes]:
+    seeds = {}
+    for name in ("record", "page", "amended"):
+        golden = (GOLDEN / "record" / name).read_bytes()
+        seeds[name] = b"\0" + golden
+        seeds[f"{name}-repaired"] = bytes([fuzz_record.REPAIR]) + golden
+    return seeds
+
+
 def upstream_seeds() -> dict[str, bytes]:
     folder = GOLDEN / "upstream"
     log = (folder / "wal" / "quiver.wal").read_bytes()
@@ -255,15 +267,27 @@ def persist_seeds() -> dict[str, bytes]:
     }
 
 
+def otap_seeds() -> dict[str, bytes]:
+    folder = GOLDEN / "otap"
+    signals = {str(signal): index for index, signal in enumerate(fuzz_otap.SIGNALS)}
+    answer = (folder / "status").read_bytes()
+    return {
+        name: bytes([index]) + (folder / f"{name}.stream").read_bytes()
+        for name, index in signals.items()
+    } | {"status": b"\0" + struct.pack("<I", len(answer)) + answer}
+
+
 SEEDS = {
     "wal": wal_seeds,
     "acks": acks_seeds,
     "batch": batch_seeds,
     "ipc": ipc_seeds,
     "ledger": ledger_seeds,
+    "otap": otap_seeds,
     "persist": persist_seeds,
     "progress": progress_seeds,
     "queue": queue_seeds,
+    "record": record_seeds,
     "retention": retention_seeds,
     "segment": segment_seeds,
     "shipper": shipper_seeds,

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
+from seaweed import SeaweedServer, running, seaweed_missing
 
 from quiver.disk.local import LocalDisk
 from quiver.disk.local_file import LocalFile
@@ -41,6 +42,15 @@ def _its_lost_handles_warn_in_vain(request: pytest.FixtureRequest) -> Iterator[N
     marks = request.node.iter_markers("filterwarnings")
     if any(LOST in str(text) for mark in marks for text in mark.args):
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedServer]:
+    """A real S3 server, started for the first test that asks for one, of whichever room."""
+    if missing := seaweed_missing():
+        pytest.skip(missing)
+    with running(tmp_path_factory.mktemp("seaweed")) as server:
+        yield server
 
 
 @pytest.hookimpl(wrapper=True)

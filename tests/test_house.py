@@ -23,9 +23,9 @@ LINE_LENGTH_MAX = 100
 POSITIONAL_MAX = 3
 
 STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream", "ledger", "progress"}
-SURFACES = {"aio", "spark", "chain", "otel", "observe", "export"}
+SURFACES = {"aio", "spark", "chain", "observe", "export"}
 FLOORS = {"disk", "casts", "engine", "scan", "consumer", "sink", "source", "checkpoint"}
-FLOORS |= {"ship", "upsert"}
+FLOORS |= {"ship", "upsert", "otel"}
 ROOMS = {"cli", "testing"} | FLOORS | STATIONS | SURFACES
 ENGINE_MAY_USE = {"os.getpid", "os.PathLike"}
 NO_IMPORTER_NEEDED = ("quiver.cli", "quiver.testing", "quiver.spark.discovery", "quiver.__main__")

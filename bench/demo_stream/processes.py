@@ -12,18 +12,23 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-__all__ = ["Actor", "descendants", "kill"]
+__all__ = ["Actor", "descendants", "kill", "python"]
 
 _ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _POLL_SECONDS: Final = 0.02
 
 
+def python(module: str, *arguments: str) -> list[str]:
+    """Give the command that runs a module."""
+    return [sys.executable, "-m", module, *arguments]
+
+
 class Actor:
     """One part of the play, as a process that is started again whenever it is gone."""
 
-    def __init__(self, name: str, module: str, arguments: Sequence[str], *, log: str) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, log: str) -> None:
         """Do not start yet; what it says on stderr goes to the file ``log``."""
-        self.name, self._module, self._arguments, self._log = name, module, list(arguments), log
+        self.name, self._command, self._log = name, list(command), log
         self._process: subprocess.Popen[bytes] | None = None
         self.lines: list[str] = []
         self._listener: threading.Thread | None = None
@@ -33,9 +38,10 @@ class Actor:
         """Start it."""
         self.starts += 1
         self.lines = []
-        command = [sys.executable, "-m", self._module, *self._arguments]
         with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, cwd=_ROOT)
+            self._process = subprocess.Popen(
+                self._command, stdout=subprocess.PIPE, stderr=log, cwd=_ROOT
+            )
         self._listener = threading.Thread(target=self._listen, args=(self._process, self.lines))
         self._listener.start()
 
@@ -68,6 +74,18 @@ class Actor:
     def has_said(self, word: str) -> bool:
         """Whether a line begins with a word."""
         return any(line.startswith(word) for line in self.lines)
+
+    def end(self, seconds: float) -> bool:
+        """SIGTERM to it; say whether that ended it within so many seconds."""
+        if self._process is None:
+            return True
+        self._process.terminate()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        self._join()
+        return True
 
     def kill(self) -> None:
         """SIGKILL to it and, at the same moment, to all that it started."""

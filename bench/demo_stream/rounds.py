@@ -14,7 +14,7 @@ from typing import Final
 
 import quiver
 from bench.demo_stream.compare import Outcome, committed, compare, deleted_early
-from bench.demo_stream.processes import Actor, descendants, kill
+from bench.demo_stream.processes import Actor, descendants, kill, python
 from bench.demo_stream.writer import SLOTS
 
 __all__ = ["VICTIMS", "Play", "plan"]
@@ -57,11 +57,13 @@ class Play:
             pass
         log = os.path.join(self.folder, "stderr.txt")
         self.writers = [
-            Actor(f"writer {core}", "bench.demo_stream.writer", [self.store, str(core)], log=log)
+            Actor(
+                f"writer {core}", python("bench.demo_stream.writer", self.store, str(core)), log=log
+            )
             for core in range(_CORES)
         ]
         places = [self.store, self.checkpoint, self.sink]
-        self.query = Actor("query", "bench.demo_stream.query", places, log=log)
+        self.query = Actor("query", python("bench.demo_stream.query", *places), log=log)
 
     def run(self, victims: Sequence[str]) -> Outcome:
         """Kill one after the other, let all come to an end, and compare."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench.demo_stream.processes import Actor
+from bench.demo_stream.processes import Actor, python
 
 __all__ = ["Stage"]
 
@@ -28,7 +28,11 @@ class Stage:
 
     def actor(self, name: str, module: str, arguments: Sequence[str]) -> Actor:
         """Name a process; it is not started yet."""
-        self._actors.append(Actor(name, module, arguments, log=self._log))
+        return self.program(name, python(module, *arguments))
+
+    def program(self, name: str, command: Sequence[str]) -> Actor:
+        """Name a process that runs a command; it is not started yet."""
+        self._actors.append(Actor(name, command, log=self._log))
         return self._actors[-1]
 
     def close(self) -> None:

@@ -58,11 +58,18 @@ def test_the_page_says_what_is_reached_and_what_is_not():
     assert "| [Of it](IT.md) | 4 | 1 | 90 | 60 |" in text
     assert "`make bench-it`, 2026-11-23, 3 rounds, 0.5 of the data" in text
     assert "![Of it: the goals](plots/it.svg)" in text
+    assert "Measured by themselves" not in text
     assert "![Of it](curve.svg)" in text
     assert "| a | **0.5** | 0.4 to 0.6 | at least 1 |" in text
     assert "| b | 2 | 1 to 3 | at most 4 |" in text
     assert "| c | **3 us** | 2 to 5 | at most 2 us |" in text
     assert "told only" not in text
+
+
+def test_goals_that_are_measured_elsewhere_are_named_with_their_page():
+    text = page([Part("it", (), 60)], {"it": FOUND}, {"it": 90.0}, [], alone={"other": FOUND})
+    assert "Of 4 figures with a goal" in text
+    assert "| [Of it](OTHER.md) | 4 | 1 | `make bench-it`, 2026-11-23 |" in text
 
 
 MEASURED = "measured (bench/profiling/works.py:1)"

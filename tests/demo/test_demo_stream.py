@@ -10,7 +10,7 @@ import pytest
 
 import quiver
 from bench.demo_stream.compare import committed, compare, deleted_early
-from bench.demo_stream.processes import Actor, descendants
+from bench.demo_stream.processes import Actor, descendants, python
 from bench.demo_stream.writer import SCHEMA, SLOTS, expected
 
 BUNDLES = {0: 9, 1: 3}
@@ -86,7 +86,7 @@ def test_a_writer_goes_on_where_a_kill_left_it(tmp_path) -> None:
     store = str(tmp_path / "store")
     with quiver.open(store, slots=SLOTS, core=0):
         pass
-    writer = Actor("w", "bench.demo_stream.writer", [store, "0"], log=str(tmp_path / "log"))
+    writer = Actor("w", python("bench.demo_stream.writer", store, "0"), log=str(tmp_path / "log"))
     for _ in range(2):
         writer.start()
         assert writer.await_that(lambda: writer.has_said("durable"), 60), writer.lines

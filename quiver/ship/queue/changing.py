@@ -160,13 +160,17 @@ class Changer:
             trial.is_unsure = error.retryable or isinstance(error, UnclearError)
             if trial.is_unsure:
                 trial.unclear.add(tag)
-            waited = (self.clock.monotonic_ns() - begin) / SECOND
-            trial.hung = patience is not None and trial.is_unsure and waited >= patience
+            trial.hung = trial.is_unsure and self._has_waited(patience, begin)
             raise
         finally:
             self.pace.took(begin)
         self.pace.won(trial.conflicts)
         return self._keep(State(made, new))
+
+    def _has_waited(self, patience: float | None, begin_ns: int) -> bool:
+        """Whether patience came to its end, but for what clocks round off."""
+        waited = (self.clock.monotonic_ns() - begin_ns) / SECOND
+        return patience is not None and waited >= 0.99 * patience
 
     def _read(self) -> State:
         known = self._state

@@ -2,6 +2,7 @@
 
 ============  ====================================================================
 ``metadata``  where all machines of a chain keep what they have to agree on
+``peers``     what nodes, loaders and cursors ask of a node, whatever lies between them
 ``placing``   which nodes get a block, which copies are made first, who sees to it
 ``record``    what is agreed on about a partition: its blocks, and who may end the open one
 ``rolling``   from one block to the next: when, and in which order what is done

@@ -1,0 +1,19 @@
+"""What nodes of a chain, loaders and cursors ask of a node, whatever lies between them."""
+
+from __future__ import annotations
+
+from quiver.chain.peers.peer import Peer, Peers, Stream
+from quiver.chain.peers.values import Ack, BlockName, Entries, Finished, Holding, NodeState, Status
+
+__all__ = [
+    "Ack",
+    "BlockName",
+    "Entries",
+    "Finished",
+    "Holding",
+    "NodeState",
+    "Peer",
+    "Peers",
+    "Status",
+    "Stream",
+]

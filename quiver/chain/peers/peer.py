@@ -1,0 +1,115 @@
+"""A node as others see it: in the same process, or over a wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from quiver.chain.peers.values import Ack, BlockName, Entries, Finished, Status
+from quiver.chain.sealing import Answer, Sealed
+from quiver.errors import QuiverError
+
+__all__ = ["Peer", "Peers", "Stream"]
+
+
+class Stream(Protocol):
+    """Entries on their way to a node, and through it to all behind it."""
+
+    def send(self, entries: Entries) -> None:
+        """Hand entries on, in order; waits while too much is under way.
+
+        Raises what broke the stream: FencedError, RemoteError.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the stream; nothing is told any more. What is under way may or may not arrive."""
+        ...
+
+
+class Peer(Protocol):
+    """One node. Safe for many threads.
+
+    Each call raises RemoteError (``retryable`` if it may be tried again) when the node cannot be
+    reached or does not answer in time, and FencedError for an epoch that is too small.
+    """
+
+    @property
+    def name(self) -> str:
+        """The node's name in records."""
+        ...
+
+    def prepare(self, block: BlockName, epoch: int, chain: tuple[str, ...]) -> None:
+        """Make room for a block, durably; a node refuses entries of a block it did not prepare.
+
+        The same may be prepared again, as long as it is empty.
+        """
+        ...
+
+    def stream(
+        self,
+        block: BlockName,
+        epoch: int,
+        *,
+        acked: Callable[[Ack], None],
+        broken: Callable[[QuiverError], None],
+    ) -> Stream:
+        """Open the stream of a block; the node passes on what comes to the one behind it.
+
+        It syncs entries before it forwards them, and tells ``acked`` what all behind it have. Both
+        are called by a thread of the stream; ``broken`` once, at an error or at silence. A node
+        that is not the first of the block's chain refuses a loader, and names the first (R23).
+        """
+        ...
+
+    def fence(self, block: BlockName, epoch: int) -> Answer:
+        """Promise durably to let no smaller epoch in, and say what there is."""
+        ...
+
+    def cut(self, block: BlockName, sealed: Sealed) -> None:
+        """Cut the copy to where the record says that the block ends; may be asked again."""
+        ...
+
+    def finish(self, block: BlockName) -> Finished:
+        """Make the segment of a block that was cut; gives the one that is there."""
+        ...
+
+    def settle(self, block: BlockName, finished: Finished) -> None:
+        """Let go of the log: all locations have the finished segment (R42).
+
+        Whoever finished to other bytes fetches it instead.
+        """
+        ...
+
+    def read(self, block: BlockName, offset: int, *, live: bool = False) -> Iterator[memoryview]:
+        """Read whole entries from an offset on, some at a time, until the end of what is visible.
+
+        Of an open block only the tail gives any, and only what is visible; another one names the
+        tail (R26). ``live`` waits for more until the block is cut; an empty piece says that there
+        is nothing yet.
+        """
+        ...
+
+    def segment(self, block: BlockName) -> Iterator[bytes]:
+        """Read the finished segment, a piece at a time."""
+        ...
+
+    def fetch(self, block: BlockName, source: str, finished: Finished) -> None:
+        """Copy a finished segment from another node, checked by its digest, and keep it durably."""
+        ...
+
+    def drop(self, block: BlockName) -> None:
+        """Delete what there is of a block; entries of it are refused from then on (R41)."""
+        ...
+
+    def status(self) -> Status:
+        """Say what there is."""
+        ...
+
+
+class Peers(Protocol):
+    """The nodes that there are."""
+
+    def __call__(self, name: str) -> Peer:
+        """Give a node by its name; raises MissingError if nobody knows it. It need not be up."""
+        ...

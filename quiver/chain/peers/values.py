@@ -1,0 +1,70 @@
+"""What goes between nodes, as values. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+__all__ = ["Ack", "BlockName", "Entries", "Finished", "Holding", "NodeState", "Status"]
+
+
+class BlockName(NamedTuple):
+    """One block of one partition; no two ever have the same."""
+
+    partition: str
+    number: int
+
+
+class Entries(NamedTuple):
+    """Whole entries of a log, one behind the other, exactly as each copy has them."""
+
+    epoch: int
+    offset: int
+    """Where in the block the first byte belongs; a block begins at 0."""
+    last_seq: int
+    body: memoryview
+
+
+class Ack(NamedTuple):
+    """All locations from here to the tail have this much, synced; cumulative."""
+
+    length: int
+    last_seq: int
+
+
+class Finished(NamedTuple):
+    """The segment that was made of a sealed block."""
+
+    rows: int
+    digest: bytes
+    """BLAKE3 of the file."""
+    size: int
+
+
+class Holding(NamedTuple):
+    """What a node has of a block."""
+
+    name: BlockName
+    epoch: int
+    length: int
+    finished: Finished | None
+    """None: it is a log of entries yet."""
+
+
+class NodeState(Enum):
+    """How far a node is; clients are let in when it serves (R40)."""
+
+    INITIALIZING = "initializing"
+    SYNCING = "syncing"
+    SERVING = "serving"
+    DRAINING = "draining"
+
+
+class Status(NamedTuple):
+    """What a node says of itself."""
+
+    name: str
+    state: NodeState
+    free_bytes: int
+    total_bytes: int
+    holdings: tuple[Holding, ...]

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from quiver.chain.peers.peer import Peer, Peers, Stream
-from quiver.chain.peers.values import Ack, BlockName, Entries, Finished, Holding, NodeState, Status
+from quiver.chain.peers.values import (
+    Ack,
+    BlockName,
+    Entries,
+    Finished,
+    Holding,
+    NodeState,
+    Route,
+    Status,
+)
 
 __all__ = [
     "Ack",
@@ -14,6 +23,7 @@ __all__ = [
     "NodeState",
     "Peer",
     "Peers",
+    "Route",
     "Status",
     "Stream",
 ]

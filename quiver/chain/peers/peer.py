@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from quiver.chain.peers.values import Ack, BlockName, Entries, Finished, Status
+from quiver.chain.peers.values import Ack, BlockName, Entries, Finished, Route, Status
 from quiver.chain.sealing import Answer, Sealed
 from quiver.errors import QuiverError
 
@@ -30,8 +30,10 @@ class Stream(Protocol):
 class Peer(Protocol):
     """One node. Safe for many threads.
 
-    Each call raises RemoteError (``retryable`` if it may be tried again) when the node cannot be
-    reached or does not answer in time, and FencedError for an epoch that is too small.
+    Each call raises RemoteError (``retryable`` if it may be tried again, ``path`` the name of the
+    node) when the node cannot be reached or does not answer in time, FencedError for an epoch that
+    is too small, and MissingError for a block of which the node has nothing: never is that told as
+    a block of no bytes.
     """
 
     @property
@@ -39,17 +41,17 @@ class Peer(Protocol):
         """The node's name in records."""
         ...
 
-    def prepare(self, block: BlockName, epoch: int, chain: tuple[str, ...]) -> None:
+    def prepare(self, route: Route, layout: str) -> None:
         """Make room for a block, durably; a node refuses entries of a block it did not prepare.
 
-        The same may be prepared again, as long as it is empty.
+        ``layout`` is the slot table, as ``quiver.chain.copies.encode_layout`` writes it. The same
+        may be prepared again, with another chain too, until a stream of it is opened.
         """
         ...
 
     def stream(
         self,
-        block: BlockName,
-        epoch: int,
+        route: Route,
         *,
         acked: Callable[[Ack], None],
         broken: Callable[[QuiverError], None],
@@ -57,8 +59,10 @@ class Peer(Protocol):
         """Open the stream of a block; the node passes on what comes to the one behind it.
 
         It syncs entries before it forwards them, and tells ``acked`` what all behind it have. Both
-        are called by a thread of the stream; ``broken`` once, at an error or at silence. A node
-        that is not the first of the block's chain refuses a loader, and names the first (R23).
+        are called by a thread of the stream, and must not wait for it; ``broken`` once, at an error
+        or at silence: a RemoteError's ``path`` is the node that the one before it in the chain did
+        not reach. A node refuses another chain than it made room for, and whoever is not before it
+        there: a loader that is sent to the first one (R23).
         """
         ...
 
@@ -86,7 +90,7 @@ class Peer(Protocol):
 
         Of an open block only the tail gives any, and only what is visible; another one names the
         tail (R26). ``live`` waits for more until the block is cut; an empty piece says that there
-        is nothing yet.
+        is nothing yet. Of a settled block MissingError: there is a segment.
         """
         ...
 

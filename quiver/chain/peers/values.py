@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Ack", "BlockName", "Entries", "Finished", "Holding", "NodeState", "Status"]
+__all__ = ["Ack", "BlockName", "Entries", "Finished", "Holding", "NodeState", "Route", "Status"]
 
 
 class BlockName(NamedTuple):
@@ -13,6 +13,18 @@ class BlockName(NamedTuple):
 
     partition: str
     number: int
+
+
+class Route(NamedTuple):
+    """The way that the entries of a block take, and who asks for it."""
+
+    block: BlockName
+    epoch: int
+    """In which the chain made room for it; its entries carry that. Each is one loader's alone."""
+    chain: tuple[str, ...]
+    """All locations, first to last. Two of one epoch may differ: one of them came to nothing."""
+    sender: str = ""
+    """The node that passes on; empty: a loader."""
 
 
 class Entries(NamedTuple):

@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 
 import fuzz_acks
+import fuzz_copies
 import fuzz_ipc
 import fuzz_ledger
 import fuzz_otap
@@ -27,6 +28,7 @@ from quiver.ipc_around import FILE_HEAD, FileAround
 from quiver.segment.directory import Description, encode_directory
 from quiver.segment.format import Footer, encode_tail
 from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
+from tests.kit.copies_kit import entry
 from tests.kit.manifests import manifest_of
 
 ROOT = Path(__file__).parents[1]
@@ -186,6 +188,16 @@ def record_seeds() -> dict[str, bytes]:
     return seeds
 
 
+def copies_seeds() -> dict[str, bytes]:
+    seeds = {}
+    for name in ("open", "cut", "settled", "floor", "mark"):
+        golden = (GOLDEN / "copies" / name).read_bytes()
+        seeds[name] = b"\0" + golden
+        seeds[f"{name}-repaired"] = bytes([fuzz_copies.REPAIR]) + golden
+    rows = b"".join(entry(seq) for seq in (0, 1, 5))
+    return seeds | {"log": b"\0" + rows, "torn-log": b"\0" + rows[:-3]}
+
+
 def upstream_seeds() -> dict[str, bytes]:
     folder = GOLDEN / "upstream"
     log = (folder / "wal" / "quiver.wal").read_bytes()
@@ -281,6 +293,7 @@ SEEDS = {
     "wal": wal_seeds,
     "acks": acks_seeds,
     "batch": batch_seeds,
+    "copies": copies_seeds,
     "ipc": ipc_seeds,
     "ledger": ledger_seeds,
     "otap": otap_seeds,

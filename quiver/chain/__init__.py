@@ -1,6 +1,7 @@
 """Time blocks and the replication chain: partitions that outlive a machine.
 
 ============  ====================================================================
+``copies``    a node's copies of blocks, on its disk
 ``metadata``  where all machines of a chain keep what they have to agree on
 ``peers``     what nodes, loaders and cursors ask of a node, whatever lies between them
 ``placing``   which nodes get a block, which copies are made first, who sees to it

@@ -24,6 +24,7 @@ FUZZ = Path(__file__).parents[2] / "fuzz"
 TARGETS = (
     "acks",
     "batch",
+    "copies",
     "ipc",
     "ledger",
     "otap",

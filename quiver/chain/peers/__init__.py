@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quiver.chain.peers.layout import decode_layout, encode_layout
 from quiver.chain.peers.peer import Peer, Peers, Stream
 from quiver.chain.peers.values import (
     Ack,
@@ -26,4 +27,6 @@ __all__ = [
     "Route",
     "Status",
     "Stream",
+    "decode_layout",
+    "encode_layout",
 ]

@@ -44,8 +44,8 @@ class Peer(Protocol):
     def prepare(self, route: Route, layout: str) -> None:
         """Make room for a block, durably; a node refuses entries of a block it did not prepare.
 
-        ``layout`` is the slot table, as ``quiver.chain.copies.encode_layout`` writes it. The same
-        may be prepared again, with another chain too, until a stream of it is opened.
+        ``layout`` is the slot table, as ``encode_layout`` writes it. The same may be prepared
+        again, with another chain too, until a stream of it is opened.
         """
         ...
 

@@ -1,0 +1,341 @@
+"""One node's copy of one block: its promise, its log, and its segment once there is one.
+
+::
+
+    made --append, sync--> log --fence--> nothing more comes --cut--> sealed --finish--> segment
+    segment --settle--> the log is gone;  fetched: a segment from the start
+
+What is promised, where it ends and what was made of it stands in one small file, which is put in
+one step before anything is done that rests on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from quiver.chain.copies.entries import ENTRY_BYTES_MAX, Extent
+from quiver.chain.copies.format import CopyState, encode_state
+from quiver.chain.copies.log import BlockLog
+from quiver.chain.copies.names import LOG, SEGMENT, STATE, file_of
+from quiver.chain.copies.segments import make_segment, read_file
+from quiver.chain.peers import BlockName, Entries, Finished, Holding, Route
+from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
+from quiver.disk import Disk, remove
+from quiver.disk import replace as put
+from quiver.errors import FencedError, InputError, MissingError
+
+__all__ = ["BlockCopy", "CopyRules"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRules:
+    """What holds for all copies of a node."""
+
+    node: str
+    boot: bytes = bytes(16)
+    """Of the machine, as it runs now; another one says that its power was gone."""
+    entry_bytes_max: int = 256 << 20
+    block_bytes_max: int = 4 << 30
+    """No block grows beyond, whatever is sent."""
+
+    def __post_init__(self) -> None:
+        """Check that entries can be read back."""
+        if not 0 < self.entry_bytes_max <= ENTRY_BYTES_MAX:
+            raise InputError(f"entry_bytes_max is {self.entry_bytes_max}")
+
+
+class BlockCopy:
+    """A copy. Safe for many threads."""
+
+    def __init__(
+        self, disk: Disk, state: CopyState, *, log: BlockLog | None, rules: CopyRules
+    ) -> None:
+        self._disk = disk
+        self._rules = rules
+        self._state = state
+        self._log = log
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._finishing = threading.Lock()
+        self._stream = 0
+
+    @property
+    def name(self) -> BlockName:
+        """Which block it is of."""
+        return self._state.name
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """Its locations as they were told when room was made; empty if it was fetched."""
+        return self._state.chain
+
+    @property
+    def holding(self) -> Holding:
+        """What there is, as others are told."""
+        with self._lock:
+            state = self._state
+            length = self._log.synced.length if self._log else 0
+            if state.sealed is not None:
+                length = state.sealed.length
+            return Holding(state.name, state.epoch, length, state.finished)
+
+    # to write ----------------------------------------------------------------------------------
+
+    def prepare(self, route: Route, layout: str) -> None:
+        """Make room anew: of a greater epoch, or the same one as long as no stream came."""
+        with self._lock:
+            epoch = self._promised(route.epoch)
+            log = self._usable_log()
+            if log.extent.length or self._state.sealed is not None or self._stream:
+                raise InputError(f"{_said(self.name)} is not empty: no room is made for it again")
+            self._put(self._state._replace(epoch=epoch, chain=route.chain, layout=layout))
+
+    def begin(self, route: Route) -> int:
+        """Let a stream in, and no older one any more; gives what it appends with.
+
+        Raises FencedError, and InputError for another chain than room was made for.
+        """
+        with self._lock:
+            self._check_open(route.epoch)
+            if (route.epoch, route.chain) != (self._state.epoch, self._state.chain):
+                raise InputError(
+                    f"room for {_said(self.name)} was made in epoch {self._state.epoch} for "
+                    f"{', '.join(self._state.chain)}, not in {route.epoch} for "
+                    f"{', '.join(route.chain)}"
+                )
+            self._usable_log()
+            self._stream += 1
+            return self._stream
+
+    def append(self, stream: int, frames: Sequence[Entries]) -> Extent:
+        """Write frames, each in its place, or none of them; durable after ``sync``.
+
+        Raises FencedError, InputError, and what the disk raises. Nothing is left of what failed.
+        """
+        with self._lock:
+            if stream != self._stream:
+                raise InputError(f"another stream of {_said(self.name)} was opened")
+            log = self._usable_log()
+            copy, extent = Copy(self._state.epoch, log.extent.length), log.extent
+            for entries in frames:
+                self._check_open(entries.epoch)
+                frame = Frame(entries.epoch, entries.offset, len(entries.body))
+                copy = admit(copy, frame)
+                extent = log.check_behind(entries.body, extent)
+                if extent.last_seq != entries.last_seq:
+                    raise InputError(
+                        f"a frame says that it ends with entry {entries.last_seq}, and it ends "
+                        f"with {extent.last_seq}"
+                    )
+            if extent.length > self._rules.block_bytes_max:
+                raise InputError(
+                    f"{_said(self.name)} would have {extent.length:,} bytes, the most is "
+                    f"{self._rules.block_bytes_max:,}"
+                )
+            log.append([entries.body for entries in frames], extent)
+            return extent
+
+    def sync(self) -> Extent:
+        """Return once all that was appended survives a power cut; who waits for it is told."""
+        with self._lock:
+            log = self._usable_log()
+        extent = log.sync()
+        with self._changed:
+            self._changed.notify_all()
+        return extent
+
+    # to end ------------------------------------------------------------------------------------
+
+    def fence(self, epoch: int) -> Answer:
+        """Promise durably to let no smaller epoch in, and say what there is, synced."""
+        with self._lock:
+            self._promised(epoch)
+            if epoch != self._state.epoch:
+                self._put(self._state._replace(epoch=epoch))
+            if self._log is not None:
+                self._log.note()
+                extent = self._log.extent
+            elif self._state.sealed is not None:
+                sealed = self._state.sealed
+                extent = Extent(sealed.length, sealed.last_seq, sealed.start, sealed.end)
+            else:
+                raise self._without_log()
+            is_rebooted = self._state.boot != self._rules.boot
+            self._changed.notify_all()
+            return Answer(self._rules.node, *extent, is_rebooted=is_rebooted)
+
+    def cut(self, sealed: Sealed) -> None:
+        """Cut it to where the record says that the block ends; nothing comes behind that.
+
+        Raises InputError if it is shorter, or was cut elsewhere: then it is no copy of this block.
+        """
+        ends = replace(sealed, keep=())
+        with self._lock:
+            if self._state.sealed is not None:
+                if self._state.sealed != ends:
+                    raise InputError(f"{_said(self.name)} ends elsewhere: {self._state.sealed}")
+                return
+            log = self._usable_log()
+            found = log.extent_at(sealed.length)
+            if found != (sealed.length, sealed.last_seq, sealed.start, sealed.end):
+                raise InputError(f"{_said(self.name)} is another one up to there: {found}")
+            self._put(self._state._replace(sealed=ends))
+            log.cut(sealed.length, sealed.last_seq)
+            self._changed.notify_all()
+
+    def finish(self) -> Finished:
+        """Make the segment; gives the one that is there. The log stays until ``settle``."""
+        with self._finishing:
+            with self._lock:
+                state = self._state
+                if state.finished is not None:
+                    return state.finished
+                if state.sealed is None:
+                    raise InputError(f"{_said(self.name)} is not cut yet")
+            finished = make_segment(self._disk, state, self._rules.entry_bytes_max)
+            with self._lock:
+                self._put(self._state._replace(finished=finished))
+            return finished
+
+    def settle(self, finished: Finished) -> None:
+        """Let go of the log; raises InputError unless this is the segment that is here."""
+        with self._finishing, self._lock:
+            if self._state.finished != finished:
+                raise InputError(
+                    f"{_said(self.name)} has another segment here, or none: "
+                    f"{self._state.finished!r:.200}",
+                    hint="fetch the finished one first",
+                )
+            self._put(self._state._replace(is_settled=True))
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+            remove(self._disk, file_of(self.name, LOG))
+            self._changed.notify_all()
+
+    def fetched(self, finished: Finished) -> None:
+        """Take over a segment that was copied here, in the place of what was made here."""
+        with self._finishing, self._lock:
+            settled = self._log is None
+            self._put(self._state._replace(finished=finished, is_settled=settled))
+
+    # to read -----------------------------------------------------------------------------------
+
+    def read(self, offset: int, *, live: bool, wait_seconds: float) -> Iterator[memoryview]:
+        """Read what is visible from an offset on, as ``Peer.read`` says."""
+        while True:
+            with self._changed:
+                visible, is_cut = self._visible()
+                if offset >= visible and not is_cut and live and wait_seconds:
+                    self._changed.wait(wait_seconds)
+                    visible, is_cut = self._visible()
+                log = self._usable_log()
+            if offset > visible and is_cut:
+                raise InputError(f"{_said(self.name)} ends at {visible:,}, before {offset:,}")
+            if offset < visible:
+                for piece in log.read(offset, visible):
+                    offset += len(piece)
+                    yield piece
+            elif live and not is_cut:
+                yield memoryview(b"")
+            if is_cut or not live:
+                return
+
+    def _visible(self) -> tuple[int, bool]:
+        """Say how far readers may read, and whether it ends there."""
+        state = self._state
+        if state.sealed is not None:
+            return state.sealed.length, True
+        if self._log is None:
+            raise self._without_log()
+        if not state.chain or state.chain[-1] != self._rules.node:
+            tail = state.chain[-1] if state.chain else "nobody"
+            raise InputError(
+                f"{_said(self.name)} is open, and not read here", hint=f"its tail is {tail}"
+            )
+        return self._log.synced.length, False
+
+    def segment(self) -> Iterator[bytes]:
+        """Read the segment, a piece at a time; MissingError if there is none."""
+        with self._lock:
+            finished = self._state.finished
+        if finished is None:
+            raise MissingError(f"{_said(self.name)} is not finished here", path=self._rules.node)
+        return read_file(self._disk, file_of(self.name, SEGMENT), finished.size)
+
+    # its files ---------------------------------------------------------------------------------
+
+    def drop(self) -> None:
+        """Delete its files, the one without which the others mean nothing first."""
+        with self._finishing, self._lock:
+            self._stream += 1
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+            self._state = self._state._replace(chain=(), sealed=None, finished=None)
+            remove(self._disk, file_of(self.name, STATE))
+            self._disk.sync_dir(self.name.partition)
+            for kind in (LOG, SEGMENT):
+                remove(self._disk, file_of(self.name, kind))
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Note how far it is synced, and let go of the file."""
+        with self._lock:
+            if self._log is not None:
+                with suppress(Exception):  # Whatever stopped it was told when it did.
+                    self._log.note()
+                self._log.close()
+                self._log = None
+
+    def put_state(self) -> None:
+        """Write its state for the first time, once its log has a durable name."""
+        with self._lock:
+            self._disk.sync_dir(self.name.partition)
+            self._put(self._state)
+
+    def cut_again(self) -> None:
+        """Do what a crash may have kept ``cut`` from; raises InputError if it cannot be."""
+        with self._lock:
+            sealed = self._state.sealed
+            if sealed is not None and self._log is not None:
+                self._log.cut(sealed.length, sealed.last_seq)
+
+    def _put(self, state: CopyState) -> None:
+        put(self._disk, file_of(self.name, STATE), encode_state(state))
+        self._state = state
+
+    def _promised(self, epoch: int) -> int:
+        length = self._log.extent.length if self._log else 0
+        return promise(Copy(self._state.epoch, length), epoch).epoch
+
+    def _check_open(self, epoch: int) -> None:
+        if self._state.sealed is not None:
+            raise FencedError(
+                f"{_said(self.name)} was cut",
+                epoch=epoch,
+                current=self._state.epoch,
+                hint="read the partition's record again",
+            )
+        if epoch < self._state.epoch:
+            self._promised(epoch)
+
+    def _usable_log(self) -> BlockLog:
+        if self._log is None:
+            raise self._without_log()
+        self._log.check_usable()
+        return self._log
+
+    def _without_log(self) -> MissingError:
+        return MissingError(
+            f"{_said(self.name)} has no log here",
+            path=self._rules.node,
+            hint="its segment can be read",
+        )
+
+
+def _said(name: BlockName) -> str:
+    return f"block {name.number} of {name.partition}"

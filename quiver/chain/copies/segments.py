@@ -1,0 +1,102 @@
+"""The segment of a block: made of its log, or copied from another node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import blake3
+
+from quiver.chain.copies.entries import Extent
+from quiver.chain.copies.format import LOG_BEGIN, CopyState
+from quiver.chain.copies.names import LOG, SEGMENT, file_of
+from quiver.chain.peers import BlockName, Finished, decode_layout
+from quiver.disk import SEALED_MODE, Disk, NewFile
+from quiver.errors import DamagedEntry, DamageError, InputError
+from quiver.segment import SegmentLabel, write_segment
+from quiver.wal.format import decode_bundle, frame_at
+
+__all__ = ["keep_segment", "make_segment", "read_file"]
+
+_PIECE: Final = 1 << 20
+_STORE_ID_BYTES: Final = 16
+
+
+def make_segment(disk: Disk, state: CopyState, entry_bytes_max: int) -> Finished:
+    """Write the segment of a log that was cut; the same on all nodes of one version."""
+    if state.sealed is None:
+        raise InputError("a log that is not cut has no segment")
+    name, length = state.name, state.sealed.length
+    entries = disk.map(file_of(name, LOG))[LOG_BEGIN : LOG_BEGIN + length]
+    bundles, extent, rows = [], Extent(), 0
+    while extent.length < length:
+        try:
+            frame = frame_at(entries, extent.length, entry_bytes_max)
+            extent = extent.with_frame(frame)
+        except DamageError as error:
+            raise error.at(disk.locate(file_of(name, LOG)), base=LOG_BEGIN) from error
+        bundle = decode_bundle(frame)
+        rows += sum(payload.row_count for payload in bundle.payloads)
+        bundles.append(bundle)
+    label = SegmentLabel(
+        segment_seq=name.number,
+        store_id=blake3.blake3(name.partition.encode()).digest(length=_STORE_ID_BYTES).hex(),
+        core=0,
+        slots=decode_layout(state.layout),
+        wal_generation=0,
+        wal_offset=length,
+    )
+    file = f"{name.number:016x}.{SEGMENT}"
+    write_segment(disk, name.partition, bundles, label=label, name=file)
+    digest, size = blake3.blake3(), 0
+    for piece in read_file(disk, file_of(name, SEGMENT), None):
+        digest.update(piece)
+        size += len(piece)
+    return Finished(rows, digest.digest(), size)
+
+
+def keep_segment(
+    disk: Disk, name: BlockName, parts: Iterable[bytes], *, finished: Finished
+) -> None:
+    """Write a segment that comes from elsewhere, durably, if it is the one that is meant.
+
+    Raises DamagedEntry if it is not; nothing is left of it then.
+    """
+    path = file_of(name, SEGMENT)
+    file = NewFile(disk, path + ".tmp", mode=SEALED_MODE)
+    digest = blake3.blake3()
+    try:
+        for part in parts:
+            if file.size + len(part) > finished.size:
+                break
+            file.write(part)
+            digest.update(part)
+        else:
+            if (file.size, digest.digest()) == (finished.size, finished.digest):
+                file.finish(path)
+                disk.sync_dir(name.partition)
+                return
+        raise DamagedEntry(
+            "a segment came that is not the one that was finished",
+            path=disk.locate(path),
+            expected=f"{finished.size:,} bytes, {finished.digest.hex()}",
+            found=f"{file.size:,} bytes, {digest.hexdigest()}",
+        )
+    except BaseException:
+        file.discard()
+        raise
+
+
+def read_file(disk: Disk, path: str, size: int | None) -> Iterator[bytes]:
+    """Read a file, a piece at a time; raises DamagedEntry if it has another size."""
+    file = disk.open(path)
+    try:
+        found = file.size()
+        if size is not None and found != size:
+            raise DamagedEntry(
+                "a segment has another size", path=disk.locate(path), expected=size, found=found
+            )
+        for offset in range(0, found, _PIECE):
+            yield file.read(offset, min(_PIECE, found - offset))
+    finally:
+        file.close()

@@ -1,0 +1,268 @@
+"""All copies of one node, on its disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from quiver.chain.copies.copy import BlockCopy, CopyRules
+from quiver.chain.copies.format import (
+    NUMBER_MAX,
+    STATE_BYTES_MAX,
+    CopyState,
+    decode_floor,
+    decode_state,
+    encode_floor,
+    faulty_state,
+)
+from quiver.chain.copies.log import BlockLog
+from quiver.chain.copies.names import (
+    FLOOR,
+    LOG,
+    SEGMENT,
+    STATE,
+    block_of,
+    check_name,
+    file_of,
+    is_partition,
+)
+from quiver.chain.copies.segments import keep_segment
+from quiver.chain.peers import BlockName, Finished, Holding, Route, decode_layout
+from quiver.disk import Disk, Lock, is_temporary, remove, replace
+from quiver.errors import DamagedEntry, DamageError, InputError, MissingError
+
+__all__ = ["Copies"]
+
+_LOCK: Final = "LOCK"
+_MINE: Final = {STATE, LOG, SEGMENT}
+
+
+class Copies:
+    """The copies below one folder. Safe for many threads; one process has the folder."""
+
+    def __init__(self, disk: Disk, rules: CopyRules) -> None:
+        """Take the folder, and look at all that is there; what is damaged is set apart.
+
+        Raises LockedError, StorageError, VersionError.
+        """
+        self._disk = disk
+        self._rules = rules
+        self._lock = threading.Lock()
+        self._copies: dict[BlockName, BlockCopy] = {}
+        self._floors: dict[str, int] = {}
+        self.damaged: dict[BlockName, DamageError] = {}
+        """Copies that are there and wrong; nobody is served from them."""
+        self.faults: list[DamageError] = []
+        """What else is wrong: of these partitions no new blocks are taken."""
+        self._held: Lock = disk.lock(_LOCK)
+        try:
+            for folder in disk.list_dir(""):
+                if not folder.is_file and is_partition(folder.name):
+                    self._scan(folder.name)
+        except BaseException:
+            self._held.release()
+            raise
+
+    # to find -----------------------------------------------------------------------------------
+
+    def __getitem__(self, name: BlockName) -> BlockCopy:
+        """Give a copy; MissingError if there is none, DamageError if it is damaged."""
+        with self._lock:
+            copy = self._copies.get(name)
+            damage = self.damaged.get(name)
+        if damage is not None:
+            raise damage
+        if copy is None:
+            raise MissingError(
+                f"{self._rules.node} has nothing of block {name.number} of {name.partition:.120}",
+                path=self._rules.node,
+            )
+        return copy
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a good copy."""
+        with self._lock:
+            return name in self._copies
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Say what there is, in order of name; not what is damaged."""
+        with self._lock:
+            copies = [self._copies[name] for name in sorted(self._copies)]
+        return tuple(copy.holding for copy in copies)
+
+    # to make -----------------------------------------------------------------------------------
+
+    def prepare(self, route: Route, layout: str) -> None:
+        """Make room for a block, durably.
+
+        Raises FencedError for a small epoch, MissingError for a block that was dropped here, and
+        InputError for one that has entries.
+        """
+        name = route.block
+        check_name(name)
+        decode_layout(layout)
+        state = CopyState(name, route.epoch, self._rules.boot, route.chain, layout)
+        if self._rules.node not in route.chain:
+            raise InputError(f"{self._rules.node} is not in the chain {', '.join(route.chain)}")
+        if fault := faulty_state(state):
+            raise InputError(f"there is no room for a block like that: {fault}")
+        with self._lock:
+            copy = self._copies.get(name)
+            if copy is None:
+                self._check_floor(name)
+                self._copies[name] = self._made(state)
+                return
+        copy.prepare(route, layout)
+
+    def _made(self, state: CopyState) -> BlockCopy:
+        name = state.name
+        self._make_folder(name.partition)
+        remove(self._disk, file_of(name, LOG))
+        log = BlockLog.create(
+            self._disk,
+            file_of(name, LOG),
+            name,
+            entry_bytes_max=self._rules.entry_bytes_max,
+        )
+        copy = BlockCopy(self._disk, state, log=log, rules=self._rules)
+        copy.put_state()
+        return copy
+
+    def keep(self, name: BlockName, parts: Iterable[bytes], finished: Finished) -> None:
+        """Keep a finished segment that comes from elsewhere, checked by its digest, durably.
+
+        Also of a block that was dropped here: whoever repairs may bring it back.
+        """
+        check_name(name)
+        self._make_folder(name.partition)
+        keep_segment(self._disk, name, parts, finished=finished)
+        with self._lock:
+            copy = self._copies.get(name)
+            if copy is None:
+                state = CopyState(name, 0, self._rules.boot, finished=finished, is_settled=True)
+                copy = self._copies[name] = BlockCopy(
+                    self._disk, state, log=None, rules=self._rules
+                )
+                self.damaged.pop(name, None)
+        copy.fetched(finished)
+
+    def _make_folder(self, partition: str) -> None:
+        if self._disk.stat(partition) is None:
+            self._disk.make_dir(partition)
+            self._disk.sync_dir("")
+
+    # to end ------------------------------------------------------------------------------------
+
+    def drop(self, name: BlockName) -> None:
+        """Delete a copy for good; no room is made for this block any more, or for an older one.
+
+        Room is made for blocks in the order of their numbers, and a number is never used twice: so
+        a prepare of an older block that comes behind this is one that comes too late (R41).
+        """
+        check_name(name)
+        with self._lock:
+            if self._floors.get(name.partition, 0) <= name.number:
+                self._make_folder(name.partition)
+                floor = name.number + 1
+                replace(self._disk, f"{name.partition}/{FLOOR}", encode_floor(floor))
+                self._floors[name.partition] = floor
+            copy = self._copies.pop(name, None)
+            damaged = self.damaged.pop(name, None)
+        if copy is not None:
+            copy.drop()
+        elif damaged is not None:
+            for kind in (STATE, LOG, SEGMENT):
+                remove(self._disk, file_of(name, kind))
+            self._disk.sync_dir(name.partition)
+
+    def _check_floor(self, name: BlockName) -> None:
+        if name in self.damaged:
+            raise self.damaged[name]
+        if name.number < self._floors.get(name.partition, 0):
+            raise MissingError(
+                f"block {name.number} of {name.partition} was dropped here, or is older than one "
+                "that was: no room is made for it",
+                path=self._rules.node,
+            )
+
+    def close(self) -> None:
+        """Let go of all files."""
+        with self._lock:
+            copies, self._copies = list(self._copies.values()), {}
+        for copy in copies:
+            copy.close()
+        self._held.release()
+
+    # to start ----------------------------------------------------------------------------------
+
+    def _scan(self, partition: str) -> None:
+        """Look at one partition: open what has a state, and delete what has none."""
+        found: dict[BlockName, set[str]] = {}
+        for each in self._disk.list_dir(partition):
+            whose = block_of(partition, each.name)
+            if whose is not None:
+                found.setdefault(whose[0], set()).add(whose[1])
+            elif each.name == FLOOR:
+                self._floors[partition] = self._floor(f"{partition}/{FLOOR}")
+            elif each.is_file and is_temporary(each.name):
+                remove(self._disk, f"{partition}/{each.name}")
+        for name, kinds in found.items():
+            if STATE not in kinds:
+                for kind in kinds:
+                    remove(self._disk, file_of(name, kind))
+                continue
+            try:
+                self._copies[name] = self._opened(name, kinds)
+            except DamageError as error:
+                self.damaged[name] = error
+
+    def _floor(self, path: str) -> int:
+        try:
+            return decode_floor(self._bytes(path))
+        except DamageError as error:
+            self.faults.append(error.at(self._disk.locate(path)))
+            return NUMBER_MAX
+
+    def _opened(self, name: BlockName, kinds: set[str]) -> BlockCopy:
+        path = file_of(name, STATE)
+        try:
+            state = decode_state(self._bytes(path))
+            if state.name != name:
+                raise DamagedEntry("it is of another block", found=state.name)
+        except DamageError as error:
+            raise error.at(self._disk.locate(path)) from error
+        if state.finished is not None and SEGMENT not in kinds:
+            raise DamagedEntry(
+                "its segment is gone", path=self._disk.locate(file_of(name, SEGMENT))
+            )
+        if state.is_settled:
+            if LOG in kinds:
+                remove(self._disk, file_of(name, LOG))
+            return BlockCopy(self._disk, state, log=None, rules=self._rules)
+        if LOG not in kinds:
+            raise DamagedEntry("its log is gone", path=self._disk.locate(file_of(name, LOG)))
+        log = BlockLog.open(
+            self._disk,
+            file_of(name, LOG),
+            name,
+            entry_bytes_max=self._rules.entry_bytes_max,
+            is_same_boot=state.boot == self._rules.boot,
+        )
+        copy = BlockCopy(self._disk, state, log=log, rules=self._rules)
+        try:
+            copy.cut_again()
+        except InputError as error:
+            copy.close()
+            raise DamagedEntry(
+                f"it is not what was sealed: {error}",
+                path=self._disk.locate(file_of(name, LOG)),
+            ) from error
+        return copy
+
+    def _bytes(self, path: str) -> bytes:
+        file = self._disk.open(path)
+        try:
+            return file.read(0, STATE_BYTES_MAX)
+        finally:
+            file.close()

@@ -4,7 +4,8 @@
 
     QuiverError                       .hint  .retryable
     |- InputError (ValueError)        a value the caller passed cannot be taken; nothing was written
-    |  '- ConfigError                 an option is wrong; names its key path
+    |  |- ConfigError                 an option is wrong; names its key path
+    |  '- OutOfSequenceError          a time below the last one; .partition .last .given
     |- StorageError (OSError)         the operating system refused; .path .errno
     |  |- MissingError (FileNotFoundError)   no store, segment, file or object there
     |  '- RemoteError                  an object store refused, or gave no answer
@@ -37,6 +38,7 @@ __all__ = [
     "InputError",
     "LockedError",
     "MissingError",
+    "OutOfSequenceError",
     "PoisonedError",
     "QuiverError",
     "RemoteError",
@@ -70,6 +72,18 @@ class InputError(QuiverError, ValueError):
 
 class ConfigError(InputError):
     """An option is unknown, mistyped or out of range; the message names its key path."""
+
+
+class OutOfSequenceError(InputError):
+    """A time is below one that its partition has already; both in nanoseconds since 1970."""
+
+    def __init__(
+        self, message: str, *, partition: int = 0, last: int = 0, given: int = 0, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.partition = partition
+        self.last = last
+        self.given = given
 
 
 class StorageError(QuiverError, OSError):

@@ -22,6 +22,7 @@ import fuzz_shipper
 import fuzz_source
 import fuzz_upstream
 import fuzz_wal
+import fuzz_wire
 import pyarrow as pa
 
 from quiver.ipc_around import FILE_HEAD, FileAround
@@ -198,6 +199,25 @@ def copies_seeds() -> dict[str, bytes]:
     return seeds | {"log": b"\0" + rows, "torn-log": b"\0" + rows[:-3]}
 
 
+def wire_seeds() -> dict[str, bytes]:
+    frames = (GOLDEN / "wire" / "frames").read_bytes()
+    messages = (GOLDEN / "wire" / "messages").read_bytes()
+    repair = bytes([fuzz_wire.REPAIR])
+    seeds = {"error": b'\0quiver/1 FENCED 37 {"current":5,"epoch":3,"message":"x"}'}
+    size = fuzz_wire.FRAME_BYTES
+    for number, at in enumerate(range(0, len(frames), size)):
+        seeds[f"frame-{number}"] = b"\0" + frames[at : at + size]
+        seeds[f"frame-{number}-repaired"] = repair + frames[at : at + size]
+    at = 0
+    while at < len(messages):
+        kind, length = struct.unpack_from("<HI", messages, at + 10)
+        end = at + fuzz_wire.TOP_BYTES + length + 4
+        seeds[f"message-{kind}"] = b"\0" + messages[at:end]
+        seeds[f"message-{kind}-repaired"] = repair + messages[at:end]
+        at = end
+    return seeds
+
+
 def upstream_seeds() -> dict[str, bytes]:
     folder = GOLDEN / "upstream"
     log = (folder / "wal" / "quiver.wal").read_bytes()
@@ -291,6 +311,7 @@ def otap_seeds() -> dict[str, bytes]:
 
 SEEDS = {
     "wal": wal_seeds,
+    "wire": wire_seeds,
     "acks": acks_seeds,
     "batch": batch_seeds,
     "copies": copies_seeds,

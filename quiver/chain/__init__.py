@@ -8,6 +8,7 @@
 ``record``    what is agreed on about a partition: its blocks, and who may end the open one
 ``rolling``   from one block to the next: when, and in which order what is done
 ``sealing``   who may write to a block, and where it ends when its chain breaks
+``wire``      nodes that speak to each other by Arrow Flight
 ============  ====================================================================
 """
 

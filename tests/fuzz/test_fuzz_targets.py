@@ -38,6 +38,7 @@ TARGETS = (
     "source",
     "upstream",
     "wal",
+    "wire",
 )
 MUTANTS = 1000
 SECONDS_MAX = 100
@@ -230,6 +231,9 @@ def one_more(decode: Callable) -> Callable:
         ("persist", "encode_manifest", lambda _: lambda _: bytes(60)),
         ("record", "decode_page", wrong_error),
         ("record", "encode_record", lambda _: lambda _: bytes(60)),
+        ("wire", "decode_message", wrong_error),
+        ("wire", "encode_frame", lambda _: lambda _: bytes(56)),
+        ("wire", "to_text", lambda _: lambda _: ""),
         ("upstream", "decode_cursor", one_more),
         ("upstream", "decode_progress", wrong_error),
         ("upstream", "find", lambda _: lambda _: None),

@@ -1,0 +1,78 @@
+"""What a node answers to calls that move no data, and metadata for clients that cannot reach it."""
+
+from __future__ import annotations
+
+from quiver.chain.metadata import Metadata
+from quiver.chain.peers import Peer
+from quiver.chain.wire.messages import (
+    Cut,
+    Done,
+    Drop,
+    Fence,
+    Fetch,
+    Finish,
+    Found,
+    Keys,
+    Message,
+    MetaCas,
+    MetaDelete,
+    MetaGet,
+    MetaKeys,
+    Prepare,
+    Put,
+    Settle,
+    StatusAsked,
+)
+from quiver.errors import InputError
+
+__all__ = ["Desk"]
+
+
+class Desk:
+    """Answers calls. Safe for many threads, as the peer and the metadata are."""
+
+    def __init__(self, peer: Peer, metadata: Metadata | None) -> None:
+        self._peer = peer
+        self._metadata = metadata
+
+    def answer(self, asked: Message) -> Message:
+        """Do what is asked, and give the answer."""
+        peer = self._peer
+        match asked:
+            case Prepare(route, layout):
+                peer.prepare(route, layout)
+            case Fence(block, epoch):
+                return peer.fence(block, epoch)
+            case Cut(block, sealed):
+                peer.cut(block, sealed)
+            case Finish(block):
+                return peer.finish(block)
+            case Settle(block, finished):
+                peer.settle(block, finished)
+            case Fetch(block, source, finished):
+                peer.fetch(block, source, finished)
+            case Drop(block):
+                peer.drop(block)
+            case StatusAsked():
+                return peer.status()
+            case MetaGet() | MetaCas() | MetaKeys() | MetaDelete():
+                return self._metadata_answer(asked)
+            case _:
+                raise InputError(f"{type(asked).__name__} is nothing that can be asked")
+        return Done()
+
+    def _metadata_answer(self, asked: MetaGet | MetaCas | MetaKeys | MetaDelete) -> Message:
+        metadata = self._metadata
+        if metadata is None:
+            raise InputError(f"{self._peer.name} passes no metadata on")
+        match asked:
+            case MetaGet(key):
+                kept = metadata.get(key)
+                return Found(kept.data, kept.revision)
+            case MetaCas(key, revision, data):
+                return Put(metadata.cas(key, revision or None, data))
+            case MetaKeys(prefix):
+                return Keys(tuple(metadata.keys(prefix)))
+            case MetaDelete(key):
+                metadata.delete(key)
+        return Done()

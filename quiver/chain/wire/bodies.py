@@ -1,0 +1,60 @@
+"""Frames as Flight carries them: the head beside the batch, the body as its only value."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from quiver.chain.wire.format import check_body, decode_frame, encode_frame, frame_of
+from quiver.chain.wire.messages import Frame
+from quiver.errors import DamagedEntry
+
+__all__ = ["SCHEMA", "batch_of", "joined", "put_frame", "taken", "with_body"]
+
+SCHEMA = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
+_OFFSETS = struct.Struct("<qq")
+
+
+def batch_of(body: bytes | memoryview) -> pa.RecordBatch:
+    """View a body as a batch, without a copy."""
+    offsets = pa.py_buffer(_OFFSETS.pack(0, len(body)))
+    values = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(body)])
+    return pa.RecordBatch.from_arrays([values], schema=SCHEMA)
+
+
+def with_body(frame: Frame, body: bytes | memoryview) -> tuple[pa.RecordBatch, bytes]:
+    """Give a batch and what goes beside it."""
+    if not body:
+        return batch_of(b""), encode_frame(frame)
+    return batch_of(body), encode_frame(frame_of(frame, body))
+
+
+def put_frame(writer: Any, frame: Frame, body: bytes | memoryview = b"") -> None:  # noqa: ANN401
+    """Write a frame to a stream of Flight."""
+    if body:
+        writer.write_with_metadata(*with_body(frame, body))
+    else:
+        writer.write_metadata(encode_frame(frame))
+
+
+def taken(chunk: Any) -> tuple[Frame, memoryview]:  # noqa: ANN401
+    """Read a frame, and check its body; raises DamageError."""
+    if chunk.app_metadata is None:
+        raise DamagedEntry("a frame has no head")
+    frame = decode_frame(memoryview(chunk.app_metadata))
+    body = memoryview(b"")
+    if chunk.data is not None and chunk.data.num_rows:
+        column = chunk.data.column(0)
+        if chunk.data.num_rows != 1 or column.type != pa.large_binary() or column.null_count:
+            raise DamagedEntry("a frame has another body than one value")
+        body = memoryview(column[0].as_buffer())
+    check_body(frame, body)
+    return frame, body
+
+
+def joined(bodies: Sequence[memoryview]) -> memoryview:
+    """Lay bodies one behind the other; a single one is not copied."""
+    return bodies[0] if len(bodies) == 1 else memoryview(b"".join(bodies))

@@ -1,0 +1,124 @@
+"""The receiving side of a block's stream: frames go to the node, its acks go back.
+
+Two calls of Flight belong to it, one for each way; each is used by the thread alone that Flight
+gives it, and by nobody after it has returned: that would end the process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from quiver.chain.peers import Ack, Entries, Peer, Route, Stream
+from quiver.chain.wire.bodies import taken
+from quiver.chain.wire.faults import to_text
+from quiver.chain.wire.flights import FLIGHT_ERRORS, as_told
+from quiver.chain.wire.messages import Frame, FrameKind
+from quiver.chain.wire.settings import WireOptions
+from quiver.chain.wire.watch import Watchdog
+from quiver.errors import DamagedEntry, InputError, QuiverError, RemoteError
+
+__all__ = ["Incoming"]
+
+
+class Incoming:
+    """A stream from a loader, or from the node before."""
+
+    def __init__(self, route: Route, node: str, *, options: WireOptions) -> None:
+        self.route = route
+        self._node = node
+        self._options = options
+        self._changed = threading.Condition()
+        self._ack: Ack | None = None
+        self._fault: QuiverError | None = None
+        self._is_over = False
+
+    def open(self, peer: Peer, watchdog: Watchdog) -> None:
+        """Open the stream of the node; raises why it does not."""
+        self._stream: Stream = peer.stream(self.route, acked=self._acked, broken=self.end)
+        self._watched = watchdog.watch(self._options.silence, self._silent)
+
+    @property
+    def heard_ns(self) -> int:
+        """When something last came, by the watchdog's clock."""
+        return self._watched.heard_ns
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is taken in any more."""
+        return self._is_over
+
+    def feed(self, reader: Any) -> None:  # noqa: ANN401
+        """Pass on what comes until the other side ends it, or something breaks."""
+        try:
+            while not self._is_over:
+                frame, body = taken(reader.read_chunk())
+                with self._watched.busy():
+                    self._pass_on(frame, body)
+        except StopIteration:
+            return  # It means nothing: a loader that was killed ends like that, too.
+        except QuiverError as error:
+            self.end(error)
+        except FLIGHT_ERRORS:
+            return  # The other side is gone; there is nobody to tell.
+        finally:
+            self._finish()
+
+    def acks(self) -> Iterator[tuple[Frame, bytes]]:
+        """Give frames with what the chain has, heartbeats between them, at last why it ends."""
+        number, epoch = self.route.block.number, self.route.epoch
+        heartbeat = Frame(FrameKind.HEARTBEAT, number, epoch)
+        yield heartbeat, b""
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_news, self._options.heartbeat)
+                ack, self._ack = self._ack, None
+                fault, is_over = self._fault, self._is_over
+            if ack is not None:
+                yield Frame(FrameKind.ACK, number, epoch, *ack), b""
+            if fault is not None:
+                text = to_text(as_told(fault, self._node)).encode()
+                yield Frame(FrameKind.ERROR, number, epoch), text
+                return
+            if is_over:
+                return
+            if ack is None:
+                yield heartbeat, b""
+
+    def end(self, error: QuiverError) -> None:
+        """Tell the other side why it ends; it hangs up then."""
+        with self._changed:
+            self._fault = self._fault or error
+            self._changed.notify_all()
+
+    def _acked(self, ack: Ack) -> None:
+        with self._changed:
+            self._ack = ack
+            self._changed.notify_all()
+
+    def _silent(self) -> None:
+        """Give up: nobody speaks. Who reads stays where it is until TCP gives up as well."""
+        text = f"{self._node} heard nothing for {self._options.silence:g} seconds"
+        self.end(RemoteError(text, path=self._node, retryable=True))
+        self._finish()
+
+    def _finish(self) -> None:
+        with self._changed:
+            if self._is_over:
+                return
+            self._is_over = True
+            self._changed.notify_all()
+        self._watched.stop()
+        self._stream.close()
+
+    def _pass_on(self, frame: Frame, body: memoryview) -> None:
+        if frame.number != self.route.block.number:
+            raise DamagedEntry("a frame is of another block", found=frame.number)
+        if frame.kind is FrameKind.ENTRIES:
+            self._stream.send(Entries(frame.epoch, frame.offset, frame.last_seq, body))
+        elif frame.kind is not FrameKind.HEARTBEAT:
+            raise InputError(f"{frame.kind.name.lower()} was sent down a chain")
+
+    def _has_news(self) -> bool:
+        return self._ack is not None or self._fault is not None or self._is_over

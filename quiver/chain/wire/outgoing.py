@@ -1,0 +1,203 @@
+"""The sending side of a block's stream: entries go out, acks come in, silence ends it.
+
+Entries go by one call of Flight and acks come by another, each used by one thread alone. One call
+for both would end the process now and then: when its reading half ends, Flight finishes the writing
+half as well, whoever is writing at that moment, and gRPC aborts at that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pyarrow import flight
+
+from quiver.chain.peers import Ack, Entries, Route
+from quiver.chain.wire.bodies import SCHEMA, joined, put_frame, taken
+from quiver.chain.wire.faults import from_text
+from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
+from quiver.chain.wire.format import encode_message
+from quiver.chain.wire.messages import Acks, Append, Frame, FrameKind
+from quiver.chain.wire.settings import WireOptions
+from quiver.chain.wire.watch import Watchdog
+from quiver.errors import ClosedError, DamagedEntry, InputError, QuiverError, RemoteError
+
+__all__ = ["Outgoing"]
+
+
+class Outgoing:
+    """A stream to a node. Safe for many threads."""
+
+    def __init__(
+        self,
+        route: Route,
+        node: str,
+        *,
+        options: WireOptions,
+        acked: Callable[[Ack], None],
+        broken: Callable[[QuiverError], None],
+    ) -> None:
+        self._route = route
+        self._node = node
+        self._options = options
+        self._tell_acked = acked
+        self._tell_broken = broken
+        self._changed = threading.Condition()
+        self._queue: deque[Entries] = deque()
+        self._end = self._acked = -1
+        self._is_closed = False
+        self._fault: QuiverError | None = None
+
+    def begin(
+        self,
+        stream: str,
+        client: flight.FlightClient,
+        *,
+        watchdog: Watchdog,
+        calls: flight.FlightCallOptions,
+    ) -> None:
+        """Begin to send and to listen on the stream that the node has opened."""
+        self._client = client  # It has to live as long as its calls.
+        way = flight.FlightDescriptor.for_command(encode_message(Append(stream)))
+        try:
+            self._reader: Any = client.do_get(flight.Ticket(encode_message(Acks(stream))), calls)
+            # Nothing is read from the second one; it is what can cancel the call.
+            self._writer, self._canceller = client.do_exchange(way, calls)
+            self._writer.begin(SCHEMA)
+        except FLIGHT_ERRORS as error:
+            raise as_quiver(error, self._node) from error
+        self._watched = watchdog.watch(self._options.silence, self._silent)
+        for work in (self._write_all, self._read_all):
+            threading.Thread(target=work, name="quiver-stream", daemon=True).start()
+
+    def send(self, entries: Entries) -> None:
+        """Hand entries on; waits while too much is under way."""
+        size = len(entries.body)
+        with self._changed:
+            if self._end < 0:
+                self._end = self._acked = entries.offset
+            if entries.offset != self._end:
+                raise InputError(f"entries for byte {entries.offset} were given, not {self._end}")
+            self._changed.wait_for(lambda: self._fault or self._is_closed or self._has_room(size))
+            if self._fault is not None:
+                raise self._fault
+            if self._is_closed:
+                raise ClosedError(f"the stream to {self._node} is closed")
+            self._end += size
+            self._queue.append(entries)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the stream; nothing is told any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _has_room(self, size: int) -> bool:
+        under_way = self._end - self._acked
+        return not under_way or under_way + size <= self._options.window_bytes
+
+    # the writing thread --------------------------------------------------------------------------
+
+    def _write_all(self) -> None:
+        try:
+            while (entries := self._next()) is not None:
+                self._write(entries)
+        except QuiverError as error:
+            self._break(error)
+        except FLIGHT_ERRORS as error:
+            self._wait_for_reason()
+            self._break(as_quiver(error, self._node))
+        finally:
+            self._end_writer()
+
+    def _wait_for_reason(self) -> None:
+        """Let the other call tell why: a node that ends this one says so there."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._fault, self._options.silence)
+
+    def _end_writer(self) -> None:
+        try:
+            self._writer.close()
+        except FLIGHT_ERRORS:
+            return  # It was broken, and that was told.
+
+    def _next(self) -> list[Entries] | None:
+        """Gather what may go as one frame; nothing of it is a heartbeat; None: it is over."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._queue or self._is_closed or self._fault, self._options.heartbeat
+            )
+            if self._fault or (self._is_closed and not self._queue):
+                return None
+            found: list[Entries] = []
+            size = 0
+            while self._queue and (
+                not found
+                or (
+                    self._queue[0].epoch == found[0].epoch
+                    and size + len(self._queue[0].body) <= self._options.frame_bytes
+                )
+            ):
+                found.append(self._queue.popleft())
+                size += len(found[-1].body)
+            return found
+
+    def _write(self, entries: list[Entries]) -> None:
+        number = self._route.block.number
+        if not entries:
+            put_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
+            return
+        first, last = entries[0], entries[-1]
+        frame = Frame(FrameKind.ENTRIES, number, first.epoch, first.offset, last.last_seq)
+        put_frame(self._writer, frame, joined([each.body for each in entries]))
+
+    # the reading thread --------------------------------------------------------------------------
+
+    def _read_all(self) -> None:
+        try:
+            while True:
+                self._take(*taken(self._reader.read_chunk()))
+        except StopIteration:
+            text = f"{self._node} ended the stream"
+            self._break(RemoteError(text, path=self._node, retryable=True))
+        except QuiverError as error:
+            self._break(error)
+        except FLIGHT_ERRORS as error:
+            self._break(as_quiver(error, self._node))
+        finally:
+            self._watched.stop()
+
+    def _take(self, frame: Frame, body: memoryview) -> None:
+        if frame.number != self._route.block.number:
+            raise DamagedEntry("a frame is of another block", found=frame.number)
+        if self._is_closed:
+            return  # It has only as long as silence may last to come to its end.
+        self._watched.heard()
+        if frame.kind is FrameKind.ERROR:
+            told = from_text(bytes(body).decode("ascii", "replace"))
+            raise told or RemoteError(f"{self._node} says what nobody understands", path=self._node)
+        if frame.kind is FrameKind.ACK:
+            with self._changed:
+                self._acked = max(self._acked, frame.offset)
+                self._changed.notify_all()
+            with self._watched.busy():
+                self._tell_acked(Ack(frame.offset, frame.last_seq))
+
+    def _silent(self) -> None:
+        text = f"{self._node} was silent for {self._options.silence:g} seconds"
+        self._break(RemoteError(text, path=self._node, retryable=True))
+
+    def _break(self, error: QuiverError) -> None:
+        with self._changed:
+            if self._fault is not None:
+                return
+            self._fault = error
+            is_told = not self._is_closed
+            self._changed.notify_all()
+        self._reader.cancel()
+        self._canceller.cancel()
+        if is_told:
+            self._tell_broken(error)

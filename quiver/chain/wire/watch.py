@@ -1,0 +1,106 @@
+"""Notices silence: Flight itself never finds out that a link was cut.
+
+If the process was stopped itself, by a signal or a machine that stood still, nobody is blamed for
+what could not be heard meanwhile: all begin anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from quiver.clock import Clock
+from quiver.units import SECOND
+
+__all__ = ["Watchdog", "Watched"]
+
+_LATE = 4
+
+
+class Watched:
+    """One who has to be heard now and then."""
+
+    def __init__(self, dog: Watchdog, seconds: float, act: Callable[[], None]) -> None:
+        self._dog = dog
+        self.limit_ns = int(seconds * SECOND)
+        self.act = act
+        self.heard_ns = dog.now_ns()
+        self.is_busy = False
+
+    def heard(self) -> None:
+        """Note that it was heard."""
+        self.heard_ns = self._dog.now_ns()
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Do not listen while one's own work keeps one from it."""
+        self.is_busy = True
+        try:
+            yield
+        finally:
+            self.heard()
+            self.is_busy = False
+
+    def stop(self) -> None:
+        """Watch it no more; may be called again."""
+        self._dog.forget(self)
+
+
+class Watchdog:
+    """Calls off what was silent for too long. Safe for many threads."""
+
+    def __init__(self, clock: Clock, *, every: float) -> None:
+        """Look so often, in seconds, by a thread of its own; 0: whenever ``look`` is called."""
+        self._clock = clock
+        self._every = every
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._watched: set[Watched] = set()
+        self._looked_ns = 0
+        self._runs = False
+
+    def now_ns(self) -> int:
+        """Say what the monotonic clock says."""
+        return self._clock.monotonic_ns()
+
+    def watch(self, seconds: float, act: Callable[[], None]) -> Watched:
+        """Call ``act`` once if it is silent for so long."""
+        watched = Watched(self, seconds, act)
+        with self._lock:
+            self._watched.add(watched)
+            if self._every and not self._runs:
+                self._runs = True
+                self._looked_ns = self.now_ns()
+                threading.Thread(target=self._run, name="quiver-watch", daemon=True).start()
+        return watched
+
+    def forget(self, watched: Watched) -> None:
+        """Watch it no more."""
+        with self._lock:
+            self._watched.discard(watched)
+
+    def look(self) -> None:
+        """Call off who was silent for too long."""
+        with self._lock:
+            now, before = self.now_ns(), self._looked_ns
+            self._looked_ns = now
+            was_stopped = self._every and now - before > _LATE * self._every * SECOND
+            silent = []
+            for each in self._watched:
+                if was_stopped:
+                    each.heard_ns = max(each.heard_ns, now)
+                elif not each.is_busy and now - each.heard_ns > each.limit_ns:
+                    silent.append(each)
+            self._watched.difference_update(silent)
+        for each in silent:
+            each.act()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(self._every)
+            self.look()
+            with self._lock:
+                if not self._watched:
+                    self._runs = False
+                    return

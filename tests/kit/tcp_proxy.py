@@ -1,0 +1,84 @@
+"""A link of ours between two addresses of this machine, that a test can cut and heal."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+
+__all__ = ["TcpProxy"]
+
+
+class TcpProxy:
+    """Passes bytes on to an address; while it is cut, nothing goes through and nobody is told."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = host, int(port)
+        self._open = threading.Event()
+        self._open.set()
+        self._over = False
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._start(self._accept)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def cut(self) -> None:
+        """Let packets vanish."""
+        self._open.clear()
+
+    def heal(self) -> None:
+        self._open.set()
+
+    def close(self) -> None:
+        self._over = True
+        self._open.set()
+        for each in (self._listening, *self._sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self, work, *arguments) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                self._open.wait()
+                if self._over:
+                    near.close()
+                    return
+                far = socket.socket()
+                self._sockets += [near, far]
+                try:
+                    far.connect(self._target)
+                except OSError:
+                    near.close()
+                    continue
+                self._start(self._pump, near, far)
+                self._start(self._pump, far, near)
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                self._open.wait()
+                if self._over:
+                    return
+                sink.sendall(data)
+            self._open.wait()
+            sink.shutdown(socket.SHUT_WR)

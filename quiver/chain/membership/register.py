@@ -1,0 +1,113 @@
+"""A node's own entry in the metadata."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from quiver.chain.membership.member import (
+    Member,
+    check_node_name,
+    decode_member,
+    encode_member,
+    key_of,
+)
+from quiver.chain.metadata import Metadata, swap
+from quiver.chain.peers import NodeState
+from quiver.clock import Clock
+from quiver.errors import DamageError, LockedError, MissingError, QuiverError
+
+__all__ = ["BEAT_SECONDS", "Registration"]
+
+BEAT_SECONDS: Final = 1.0
+
+
+class Registration:
+    """Says that a node is there, again and again. Safe for many threads."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        name: str,
+        *,
+        address: str,
+        host: str = "",
+        room: Callable[[], tuple[int, int]],
+        clock: Clock,
+    ) -> None:
+        """Take what does not change; ``room`` gives the free and all bytes of the disk."""
+        self._metadata = metadata
+        self._name = check_node_name(name)
+        self._address = address
+        self._host = host
+        self._room = room
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._has_beaten = False
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.state: NodeState | None = NodeState.INITIALIZING
+        self.fault: QuiverError | None = None
+        """Why the last beat did not come through; None if it did."""
+
+    def beat(self) -> Member:
+        """Put the entry with the next counter.
+
+        Raises LockedError if another node put one under this name since, and what metadata raise.
+        """
+        with self._lock:
+            key = key_of(self._name)
+            try:
+                kept = self._metadata.get(key)
+            except MissingError:
+                kept = None
+            counter = 1
+            if kept is not None:
+                before = self._decoded(kept.data)
+                counter = before.counter + 1 if before else 1
+                is_other = before is not None and before.address != self._address
+                if self._has_beaten and is_other:
+                    raise LockedError(
+                        f"another node of the name {self._name} says that it is there",
+                        hint="give each node a name of its own",
+                    )
+            free, total = self._room()
+            member = Member(
+                *(self._name, self._address, self._host, self.state),
+                *(free, total, counter),
+            )
+            if not swap(self._metadata, key, kept, data=encode_member(member), clock=self._clock):
+                raise LockedError(
+                    f"another node of the name {self._name} says that it is there",
+                    hint="give each node a name of its own",
+                )
+            self._has_beaten = True
+            return member
+
+    def _decoded(self, data: bytes) -> Member | None:
+        try:
+            return decode_member(data, key_of(self._name))
+        except DamageError:
+            return None  # It is one's own, and put anew.
+
+    def start(self) -> None:
+        """Beat each second by a thread of its own, also after metadata were out of reach."""
+        self._thread = threading.Thread(target=self._run, name="quiver-beat", daemon=True)
+        self._thread.start()
+
+    def stop(self, state: NodeState | None = None) -> None:
+        """Beat no more, but for a last time with this state; None: offline."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.state = state
+        self.beat()
+
+    def _run(self) -> None:
+        while not self._over.wait(BEAT_SECONDS):
+            try:
+                self.beat()
+                self.fault = None
+            except QuiverError as error:
+                self.fault = error

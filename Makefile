@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 60
 ROUNDS ?= 200
 EXAMPLES ?= 1000
 
-COVERED := wal acks retention subscriber segment engine upstream ledger progress
+COVERED := wal acks retention subscriber segment engine upstream ledger progress timeline
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes, each of which would compile all that it imports.
@@ -180,7 +180,7 @@ $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	@touch $@
 
 fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (60) for each
-	@set -e; for target in wal acks batch copies ipc ledger otap persist progress queue record retention segment shipper source upstream; do \
+	@set -e; for target in acks batch copies ipc ledger otap persist progress queue record retention segment shipper source timeline upstream wal; do \
 		echo "fuzz $$target for $(FUZZ_SECONDS) s"; \
 		$(BIN)/python fuzz/run.py $$target $(FUZZ_SECONDS); done
 

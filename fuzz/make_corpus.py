@@ -20,6 +20,7 @@ import fuzz_retention
 import fuzz_segment
 import fuzz_shipper
 import fuzz_source
+import fuzz_timeline
 import fuzz_upstream
 import fuzz_wal
 import fuzz_wire
@@ -180,6 +181,18 @@ def retention_seeds() -> dict[str, bytes]:
     }
 
 
+def timeline_seeds() -> dict[str, bytes]:
+    golden = (GOLDEN / "timeline" / "timeline").read_bytes()
+    repair = bytes([fuzz_timeline.REPAIR])
+    return {
+        "golden": b"\0" + golden,
+        "golden-repaired": repair + golden,
+        "damaged": b"\0" + golden[:20] + b"\xff" * 4 + golden[24:],
+        "newer": repair + golden[:8] + b"\2" + golden[9:],
+        "torn": b"\0" + golden[:-3],
+    }
+
+
 def record_seeds() -> dict[str, bytes]:
     seeds = {}
     for name in ("record", "page", "amended"):
@@ -323,6 +336,7 @@ SEEDS = {
     "queue": queue_seeds,
     "record": record_seeds,
     "retention": retention_seeds,
+    "timeline": timeline_seeds,
     "segment": segment_seeds,
     "shipper": shipper_seeds,
     "source": source_seeds,

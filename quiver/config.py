@@ -35,6 +35,7 @@ __all__ = [
     "SegmentConfig",
     "SizeCapPolicy",
     "SubscriberConfig",
+    "TimeRule",
     "WalConfig",
 ]
 
@@ -46,6 +47,7 @@ Compression = Literal["none", "lz4", "zstd"]
 SchemaMetadata = Literal["keep", "drop"]
 Dictionaries = Literal["auto", "unite", "keep"]
 Coordination = Literal["static", "shared"]
+TimeRule = Literal["clock", "writer", "caller"]
 
 _MIB: Final = 1 << 20
 _BYTES: Final = {"kind": "bytes"}
@@ -96,6 +98,10 @@ class SegmentConfig:
     ``dictionaries``: ``unite`` makes one of those that the bundles of a segment bring for a column,
     ``keep`` leaves each payload the stream that it came as, and ``auto`` unites them unless bundles
     come too fast for that.
+    ``time``: what bundles bear as the time of their ingestion. ``clock`` is the wall clock, which
+    may be set back; ``writer`` goes on behind the bundle before whatever the clock says, and
+    ``caller`` is given with each append and refused if it falls. Both make the segments of a core
+    blocks of time that never overlap, which cursors seek in.
     """
 
     target_size: int = field(default=32 * _MIB, metadata=_BYTES)
@@ -105,6 +111,7 @@ class SegmentConfig:
     dictionary_cardinality: int = field(default=DICTIONARY_CARDINALITY, metadata=_count("values"))
     schema_metadata: SchemaMetadata = "keep"
     dictionaries: Dictionaries = "auto"
+    time: TimeRule = "clock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,6 +338,7 @@ _CHOICES: Final[dict[str, Any]] = {
     "compression": Compression,
     "schema_metadata": SchemaMetadata,
     "dictionaries": Dictionaries,
+    "time": TimeRule,
 }
 _PARSERS: Final[dict[str, Callable[[Any, str], int]]] = {
     "bytes": lambda value, key: parse_bytes(value, key=key),

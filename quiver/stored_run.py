@@ -49,6 +49,8 @@ class StoredRun(NamedTuple):
     checksums: npt.NDArray[np.uint32]
     payload_counts: _Numbers
     payload_bytes: _Numbers
+    times: _Numbers
+    """When each was ingested, in nanoseconds since 1970; below 0 reads as 0."""
     blocks: tuple[Blocks, ...]
 
     @property
@@ -85,6 +87,7 @@ class StoredRun(NamedTuple):
             self.checksums[start:stop],
             self.payload_counts[start:stop],
             self.payload_bytes[start:stop],
+            self.times[start:stop],
             tuple(blocks.part(start, stop) for blocks in self.blocks),
         )
 

@@ -23,6 +23,7 @@ LINE_LENGTH_MAX = 100
 POSITIONAL_MAX = 3
 
 STATIONS = {"wal", "segment", "subscriber", "acks", "retention", "upstream", "ledger", "progress"}
+STATIONS |= {"timeline"}
 SURFACES = {"aio", "spark", "chain", "observe", "export"}
 FLOORS = {"disk", "casts", "engine", "scan", "consumer", "sink", "source", "checkpoint"}
 FLOORS |= {"ship", "upsert", "otel"}

@@ -16,6 +16,7 @@ from quiver.engine.wanted import DeliveryOrder
 from quiver.errors import CapacityError, ClosedError, InputError, PoisonedError
 from quiver.segment import SegmentInfo
 from quiver.slots import SlotTable
+from quiver.timeline import Time
 from quiver.units import MILLISECOND, SECOND
 
 __all__ = ["AsyncStore"]
@@ -59,6 +60,7 @@ class AsyncStore:
         wait: Literal[True] = True,
         timeout: float | str | None = None,  # noqa: ASYNC109
         progress: Progress | None = None,
+        time: Time | None = None,
     ) -> int: ...
     @overload
     async def append(
@@ -68,6 +70,7 @@ class AsyncStore:
         wait: Literal[False],
         timeout: float | str | None = None,  # noqa: ASYNC109
         progress: Progress | None = None,
+        time: Time | None = None,
     ) -> Receipt: ...
 
     async def append(  # Of one name and meaning with Store.append.
@@ -77,6 +80,7 @@ class AsyncStore:
         wait: bool = True,
         timeout: float | str | None = None,  # noqa: ASYNC109
         progress: Progress | None = None,
+        time: Time | None = None,
     ) -> int | Receipt:
         """Take one bundle and give its wal_seq, once it survives what ``wal.durability`` promises.
 
@@ -85,9 +89,11 @@ class AsyncStore:
         awaited, as soon as the bundle is taken. In a full store it waits for room as long as
         ``timeout`` or ``retention.block_timeout`` says; what comes meanwhile and finds room is
         taken before it. Cancelled, it has taken the bundle or not, and a bundle that was taken
-        becomes durable all the same. ``progress``, made by a Follower, goes with it.
+        becomes durable all the same. ``progress``, made by a Follower, and ``time`` go with it.
         """
-        receipt = await self._take(bundle, self._store.wait_for_room_ns(timeout), progress)
+        receipt = await self._take(
+            bundle, self._store.wait_for_room_ns(timeout), progress, time=time
+        )
         if not wait:
             return receipt
         if self._store.durability == "sync":
@@ -95,12 +101,19 @@ class AsyncStore:
         return receipt.wal_seq
 
     async def _take(
-        self, bundle: Mapping[str, Any], rest_ns: int, progress: Progress | None
+        self,
+        bundle: Mapping[str, Any],
+        rest_ns: int,
+        progress: Progress | None,
+        *,
+        time: Time | None,
     ) -> Receipt:
         """Take a bundle, and again when something has changed, as long as there is time."""
         try:
             return await self._ask(
-                lambda: self._store.append(bundle, wait=False, timeout=0, progress=progress)
+                lambda: self._store.append(
+                    bundle, wait=False, timeout=0, progress=progress, time=time
+                )
             )
         except CapacityError:
             if not rest_ns:
@@ -113,7 +126,7 @@ class AsyncStore:
                 bell.silence()
                 waited_ns = int((loop.time() - began) * SECOND)
                 try:
-                    return await self._ask(lambda: self._store.append_again(bundle, progress))
+                    return await self._ask(lambda: self._store.append_again(bundle, progress, time))
                 except CapacityError:
                     if waited_ns >= rest_ns:
                         raise
@@ -145,6 +158,10 @@ class AsyncStore:
     async def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut."""
         await self._ask(self._store.flush)
+
+    async def heartbeat(self, time: Time | None = None) -> int:
+        """Promise that no bundle of this core will be of ``time`` or before, as the store does."""
+        return await self._ask(lambda: self._store.heartbeat(time))
 
     async def finalize(self) -> SegmentInfo | None:
         """Turn the open segment into a durable file; None if it is empty."""

@@ -42,6 +42,7 @@ from quiver.progress import Table
 from quiver.retention import Ages
 from quiver.segment import Catalog, OpenSegment, SegmentInfo
 from quiver.subscriber import Claim, Registry
+from quiver.timeline import Saved, Times
 from quiver.wal import Log, Place
 
 __all__ = ["Core", "RecoveryReport", "Sealed", "core_folder", "core_numbers", "covered_place"]
@@ -177,6 +178,14 @@ class Core:
     """Gives the file in which a place is now, and the place there; once the replay has begun."""
     outlet: Outlet = field(init=False)
     """Where outcomes go; whoever makes a core says it."""
+    times: Times = field(init=False)
+    """How the times of bundles go on."""
+    saved_times: Saved | None = None
+    """What readers know of that; None if nothing was ever written down."""
+    has_lent_times: bool = False
+    """Whether the heartbeat has what a full disk did not let be written where it belongs."""
+    has_begun_times: bool = False
+    """Whether they know by which rule bundles are appended now."""
     budget: Budget = field(init=False)
     """How much of the cap is this core's; whoever makes a core says it."""
     reserve: Reserve | None = None
@@ -214,6 +223,7 @@ class Core:
         self.readers = Readers(self.disk, self.config.limits)
         self.encoder = Encoder(self.manifest.slots, self.config)
         self.pace = Pace(self.config.segment)
+        self.times = Times(self.config.segment.time, self.number)
         self.written = threading.Condition(self.lock)
 
     def announce(self) -> None:

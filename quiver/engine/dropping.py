@@ -13,6 +13,7 @@ from quiver.engine.outcomes import append
 from quiver.engine.sealed import seal, try_reclaim, wait_for_writer
 from quiver.engine.space import sync_acks
 from quiver.engine.tally import count_dropped
+from quiver.engine.timekeeping import keep_times
 
 __all__ = ["drop_open", "write_off_open"]
 
@@ -52,6 +53,7 @@ def write_off_open(core: Core) -> None:
         Dropped(i, segment_seq, 0, count, now, DROPPED_SIZE) for i in ids.values()
     ]
     floor = Floor(segment_seq + 1, sealed.last_wal_seq + 1)
+    keep_times(core)
     # In one piece, the losses before the floor: it must not hide what was not written down.
     append(core, [*lost, floor, floor])
     sync_acks(core)

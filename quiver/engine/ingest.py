@@ -18,6 +18,7 @@ from quiver.engine.outgoing import Entry, Ticket, settle
 from quiver.engine.progress import Progress
 from quiver.engine.sealed import finalize, finalize_up_to, seal, wait_for_writer, write_sealed
 from quiver.engine.space import make_room, reclaim
+from quiver.engine.timekeeping import begin_times, holds_run
 from quiver.errors import CapacityError, InputError, QuiverError
 from quiver.payload import EncodedBundle, Payload
 from quiver.wal import entry_bytes
@@ -58,14 +59,16 @@ def take(
     progress: Progress | None = None,
     *,
     later: bool = False,
+    time_ns: int | None = None,
 ) -> Taken:
     """Write an encoded bundle, perhaps with progress, and let it join the open segment.
 
     Whoever calls has looked, with the lock, whether the store is open and knows its disk.
     ``later``: its entry may wait, where all is as usual: without progress, which could not be taken
     back, with room below all caps and in the file. May have to wait, without the lock, for a
-    segment to be written. Raises CapacityError if there is no room for it, and ClosedError if the
-    store is closed meanwhile, or the follower whose progress it is; nothing is written then.
+    segment to be written. ``time_ns`` is the caller's, if he says it. Raises CapacityError if there
+    is no room for it, ClosedError if the store is closed meanwhile, or the follower whose progress
+    it is, OutOfSequenceError for a time that falls; nothing is written then.
     """
     note = None if progress is None else progress.note
     byte_count = entry_bytes(payloads, note)
@@ -74,7 +77,9 @@ def take(
             _wait_for_memory(core)
         if core.config.retention.size_cap:
             make_room(core, byte_count, fold=try_fold, finalize=finalize, drop_open=drop_open)
-        taken = _take_now(core, payloads, progress, byte_count=byte_count, later=later)
+        taken = _take_now(
+            core, payloads, progress, byte_count=byte_count, later=later, time_ns=time_ns
+        )
         if taken is not None:
             return taken
         _shorten_log(core)
@@ -87,6 +92,7 @@ def _take_now(
     *,
     byte_count: int,
     later: bool,
+    time_ns: int | None,
 ) -> Taken | None:
     """Do it without letting anybody else in; None if a finalize may help against the log's caps."""
     try:
@@ -95,17 +101,21 @@ def _take_now(
         if progress is not None:
             _check_progress(core, progress)
             note = progress.note
+        if not core.has_begun_times:
+            begin_times(core)
+        now_ns = core.times.stamp(core.clock.wall_ns(), time_ns)
         was_full = core.sealed is None and core.open_segment.is_full
-        if was_full:  # While another one was sealed.
+        if was_full and now_ns == core.times.last_ns and holds_run(core):
+            was_full = False
+        if was_full:  # While another one was sealed, or a run of one time had to end.
             seal(core)
         may_wait = later and note is None and core.outgoing.takes(core.log, byte_count)
         if not may_wait:
             settle(core)
         core.check_numbers()
-        now_ns = max(core.clock.wall_ns(), 0)
         bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
         if may_wait:
-            entry = Entry(bundle, byte_count)
+            entry = Entry(bundle, byte_count, core.times.mark())
             core.outgoing.add(entry)
             return Taken(entry.ticket, _join(core, bundle) or was_full, entry)
         if not _append(core, bundle, byte_count):
@@ -179,11 +189,14 @@ def _join(core: Core, bundle: EncodedBundle) -> bool:
     """Let a bundle join the open segment, and seal that if it is due; whether it was."""
     now = core.clock.monotonic_ns()
     core.next_wal_seq += 1
+    core.times.took(bundle.ingestion_ns)
     core.open_segment.add(bundle, now)
     if bundle.note is not None:
         core.progress.take(bundle.wal_seq, bundle.note)
     core.metrics.add("quiver.wal.appended_bundles")
     is_due = core.sealed is None and core.open_segment.due(now) is not None
+    if is_due and holds_run(core):
+        is_due = core.open_segment.due(now) == "age"
     if is_due:
         seal(core)
     return is_due

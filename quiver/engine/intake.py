@@ -27,6 +27,7 @@ from quiver.engine.intake_journal import (
 )
 from quiver.engine.sealed import finalize
 from quiver.engine.space import make_room
+from quiver.engine.timekeeping import begin_intake, intake_ns
 from quiver.errors import InputError, QuiverError
 from quiver.ipc import encode_stream
 from quiver.payload import EncodedBundle, Payload
@@ -61,7 +62,8 @@ def take_in(core: Core, staged: Sequence[str], *, sink: str = "", batch_id: int 
     core.check_numbers(sum(info.bundle_count for info in found))
     incoming = _incoming_bytes(core, sum(info.file_bytes for info in found))
     make_room(core, incoming, fold=try_fold, finalize=finalize, drop_open=drop_open)
-    taking = _Taking(core, core.next_segment_seq, core.next_wal_seq, max(core.clock.wall_ns(), 0))
+    begin_intake(core)
+    taking = _Taking(core, core.next_segment_seq, core.next_wal_seq, intake_ns(core))
     try:
         with core.whole():
             taking.write(found)
@@ -211,6 +213,9 @@ class _Taking:
         self.row_count += row_count
         self.segment_seq += 1
         self.wal_seq += info.bundle_count
+        if self.core.times.rule != "clock":
+            self.core.times.took(self.ingestion_ns)
+            self.ingestion_ns = intake_ns(self.core)
 
     def _label(self) -> SegmentLabel:
         core, end = self.core, self.core.log.end

@@ -19,6 +19,7 @@ from quiver.engine.outgoing import settle
 from quiver.engine.saving import save_progress
 from quiver.engine.sealed import finalize, seal, wait_for_writer
 from quiver.engine.space import give_way, keep_house, reclaim, rest, sync_acks
+from quiver.engine.timekeeping import end_times, holds_run, keep_beating
 from quiver.errors import ClosedError, QuiverError
 
 __all__ = ["finalize_if_due", "let_go", "seal_if_due", "shut", "tick"]
@@ -38,7 +39,12 @@ def seal_if_due(core: Core) -> bool:
 
 
 def _is_due(core: Core) -> bool:
-    return core.open_segment.due(core.clock.monotonic_ns()) is not None
+    opened, now = core.open_segment, core.clock.monotonic_ns()
+    due = opened.due(now)
+    if due is None or not holds_run(core):
+        return due is not None
+    age_ns = now - (now if opened.opened_ns is None else opened.opened_ns)
+    return age_ns >= core.config.segment.max_open_duration
 
 
 def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) -> int:
@@ -64,7 +70,7 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
 
     outcomes = fold, remove_orphans, sync_acks
     steps = rest, delete, finalize, check_open, save_progress, reclaim
-    _each(core, *outcomes, *steps, _checkpoint_if_large, keep_ages, _fill_reserve)
+    _each(core, *outcomes, *steps, _checkpoint_if_large, keep_ages, keep_beating, _fill_reserve)
     return deleted
 
 
@@ -123,6 +129,7 @@ def _tell_refused(core: Core) -> None:
 def _finalize_to_close(core: Core) -> None:
     finalize(core, as_closer=True)
     save_progress(core)
+    end_times(core)
 
 
 def let_go(core: Core) -> None:

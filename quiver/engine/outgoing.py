@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from quiver.errors import CapacityError, PoisonedError, QuiverError
 from quiver.payload import EncodedBundle, Octets
+from quiver.timeline import TimesMark
 from quiver.wal import Log, Place, entry_parts
 
 if TYPE_CHECKING:
@@ -55,13 +56,14 @@ class Ticket:
 class Entry:
     """One bundle on its way into the log."""
 
-    __slots__ = ("_parts", "bundle", "byte_count", "ticket")
+    __slots__ = ("_parts", "bundle", "byte_count", "ticket", "times")
 
-    def __init__(self, bundle: EncodedBundle, byte_count: int) -> None:
-        """Know what it will be; ``parts`` makes it."""
+    def __init__(self, bundle: EncodedBundle, byte_count: int, times: TimesMark) -> None:
+        """Know what it will be; ``parts`` makes it. ``times`` were those before it."""
         self.bundle = bundle
         self.byte_count = byte_count
         self.ticket = Ticket(bundle.wal_seq)
+        self.times = times
         self._parts: Sequence[Octets] | None = None
 
     def parts(self) -> Sequence[Octets]:
@@ -164,6 +166,11 @@ class Outgoing:
                 hint="this call comes out of that, as a signal handler's does: repeat it later",
             )
 
+    @property
+    def times(self) -> TimesMark:
+        """How the times were before all that waits."""
+        return self._entries[0].times
+
     def refuse(self) -> list[Ticket]:
         """Let all that wait go, with both locks held, and say whose they were."""
         self.has_refused = True
@@ -247,6 +254,7 @@ def _refuse(core: Core) -> None:
     """
     outgoing = core.outgoing
     error = outgoing.failure
+    core.times.back_to(outgoing.times)
     refused = outgoing.refuse()
     core.open_segment.take_back(len(refused))
     core.ahead = None

@@ -33,6 +33,7 @@ from quiver.engine.reserve import RESERVE_NAME, Reserve, reserve_bytes
 from quiver.engine.saving import restore_progress, take_recovered, try_save_progress
 from quiver.engine.sealed import try_reclaim
 from quiver.engine.stored import check_readable
+from quiver.engine.timekeeping import start_times
 from quiver.errors import DamagedEntry, InputError
 from quiver.manifest import MANIFEST_NAME, StoreManifest
 from quiver.metrics import Metrics
@@ -93,6 +94,7 @@ def open_core(
             with core.lock:
                 _find_reserve(core)
                 restore_progress(core)
+                start_times(core)
                 _replay(core, watch)
                 try_fold(core)
                 _open_retention(core)
@@ -360,6 +362,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
                 take_recovered(core, core.progress.take, bundle.wal_seq, note=bundle.note)
             core.open_end = end
             core.report.replayed_bundles += 1
+            core.times.took(bundle.ingestion_ns)
         if watch is not None and replay.done_bytes - told >= _PROGRESS_BYTES:
             told = replay.done_bytes
             watch(RecoveryProgress(told, replay.total_bytes, core.report.replayed_bundles))

@@ -17,6 +17,7 @@ __all__ = ["join_run", "make_room"]
 
 def join_run(core: Core, run: StoredRun) -> None:
     """Let bundles join that stand in the log one behind the other."""
+    core.times.took(max(int(run.times.max()), 0))
     while run.bundle_count:
         make_room(core)
         taken = core.open_segment.add_run(run, core.clock.monotonic_ns())

@@ -34,6 +34,7 @@ def take_in_time(
     tick: Callable[[], object],
     progress: Progress | None = None,
     later: bool = False,
+    time_ns: int | None = None,
 ) -> ingest.Taken:
     """Take a bundle, to be written ``later`` if that is safe; this lets go of the lock to wait.
 
@@ -44,7 +45,7 @@ def take_in_time(
     try:
         while True:
             try:
-                return ingest.take(core, payloads, progress, later=later)
+                return ingest.take(core, payloads, progress, later=later, time_ns=time_ns)
             except CapacityError:
                 now = core.clock.monotonic_ns()
                 if began_ns is None:

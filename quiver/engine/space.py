@@ -17,6 +17,7 @@ from quiver.engine.core import Core
 from quiver.engine.outcomes import append, checkpoint
 from quiver.engine.saving import without_last_copies
 from quiver.engine.tally import count_dropped, count_evicted, count_expired, unresolved
+from quiver.engine.timekeeping import keep_times
 from quiver.errors import CapacityError, QuiverError
 from quiver.retention import Action, Drop, DropOpen, Evict, Expire, FinalizeEarly, Throttle, decide
 from quiver.segment import SegmentInfo
@@ -327,8 +328,8 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
         return
     raise_floor(core)
     sync_acks(core)
-    refusal: QuiverError | None
     segment_seqs, refusal = without_last_copies(core, segment_seqs)
+    keep_times(core, map(core.catalog.get, segment_seqs))
     for segment_seq in segment_seqs:
         core.readers.forget(segment_seq)
         try:
@@ -353,8 +354,7 @@ def reclaim(core: Core, *, apart: Apart = contextlib.nullcontext) -> None:
     """Give the part of the WAL back that segments hold; what fails may be tried again.
 
     The floor goes first: without the log, a damaged segment would be the only one to tell the last
-    wal_seq, as it is from the start if it was taken in. What may take long is done bit by bit in
-    the context of ``apart``.
+    wal_seq, as it is from the start if it was taken in. What takes long is done in ``apart``.
     """
     covered_end = core.log.locate(core.covered_end)
     is_taken = covered_end == core.log.end and core.covered_wal_seq >= core.floor.next_wal_seq

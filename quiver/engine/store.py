@@ -19,9 +19,11 @@ from quiver.engine.receipt import Receipt
 from quiver.engine.room import block_ns, take_in_time
 from quiver.engine.scribe import Scribe
 from quiver.engine.subscriber_desk import SubscriberDesk
+from quiver.engine.timekeeping import heartbeat
 from quiver.engine.worker import Worker
 from quiver.errors import CapacityError, ClosedError
 from quiver.segment import SegmentInfo
+from quiver.timeline import Time, time_ns
 
 __all__ = ["Store"]
 
@@ -65,6 +67,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         wait: Literal[True] = True,
         timeout: float | str | None = None,
         progress: Progress | None = None,
+        time: Time | None = None,
     ) -> int: ...
     @overload
     def append(
@@ -74,6 +77,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         wait: Literal[False],
         timeout: float | str | None = None,
         progress: Progress | None = None,
+        time: Time | None = None,
     ) -> Receipt: ...
 
     def append(
@@ -83,6 +87,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         wait: bool = True,
         timeout: float | str | None = None,
         progress: Progress | None = None,
+        time: Time | None = None,
     ) -> int | Receipt:
         """Take one bundle and give its wal_seq.
 
@@ -94,10 +99,12 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         ``retention.block_timeout`` if it is not given. Raises InputError for a bundle that this
         store cannot take and CapacityError when there is no room in that time; nothing is written
         then. ``progress``, made by a Follower, says how far a source was read with this bundle, and
-        is as durable as that.
+        is as durable as that. ``time`` is that of the bundle, if ``segment.time`` is ``caller``;
+        OutOfSequenceError if it is below the last one of this core.
         """
         self.check_usable()
         core = self._core
+        given_ns = None if time is None else time_ns(time)
         limit_ns = block_ns(core, timeout)
         payloads = ingest.encode(core, bundle, progress)
         try:
@@ -110,6 +117,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
                     tick=self._tick_in_vain,
                     progress=progress,
                     later=not wait,
+                    time_ns=given_ns,
                 )
         except CapacityError:
             core.events.tell()
@@ -117,16 +125,22 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         self._follow_up(taken, wait=wait)
         return taken.ticket.wal_seq if wait else Receipt(self, taken.ticket)
 
-    def append_again(self, bundle: Mapping[str, Any], progress: Progress | None = None) -> Receipt:
+    def append_again(
+        self,
+        bundle: Mapping[str, Any],
+        progress: Progress | None = None,
+        time: Time | None = None,
+    ) -> Receipt:
         """Take a bundle that found no room before, if there is room now, and count it no more.
 
         For the asyncio face, whose tasks do the waiting. Raises what ``append`` raises.
         """
         self.check_usable()
         payloads = ingest.encode(self._core, bundle, progress)
+        given_ns = None if time is None else time_ns(time)
         with self._core.lock:
             self.check_usable()
-            taken = ingest.take(self._core, payloads, progress, later=True)
+            taken = ingest.take(self._core, payloads, progress, later=True, time_ns=given_ns)
         self._follow_up(taken, wait=False)
         return Receipt(self, taken.ticket)
 
@@ -160,6 +174,18 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         if self._worker is None or self._worker.ended or self._worker.is_current:
             with contextlib.suppress(CapacityError):  # The disk is full: that is waited for.
                 maintenance.tick(self._core)
+
+    def heartbeat(self, time: Time | None = None) -> int:
+        """Promise that no bundle of this core will be of ``time`` or before, and give it.
+
+        For cursors that merge this core with others, which wait no longer for one that is idle.
+        With ``segment.time`` ``writer`` the time is now, and the store's worker calls it at each
+        tick; with ``caller`` only the caller knows, and lower times are refused from then on.
+        """
+        self.check_usable()
+        with self._core.lock:
+            self.check_usable()
+            return heartbeat(self._core, None if time is None else time_ns(time))
 
     @property
     def listeners(self) -> Listeners:

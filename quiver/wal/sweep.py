@@ -115,6 +115,7 @@ def _columns(view: memoryview, starts: _Numbers, *, limit: int, mask: int) -> St
         checksums=_records(data, ends, _CHECKSUM) ^ np.uint32(mask),
         payload_counts=counts,
         payload_bytes=lengths - HEAD.size - BLOCK.size * counts,
+        times=heads["ns"].astype(np.int64),
         blocks=tuple(blocks),
     )
     if sound.all():

@@ -178,24 +178,24 @@ DEFECTS: Final = (
     Defect(
         "segments are deleted before their outcomes are synced",
         SPACE,
-        "    raise_floor(core)\n    sync_acks(core)\n    refusal: ",
-        "    refusal: ",
+        "    raise_floor(core)\n    sync_acks(core)\n    segment_seqs, refusal",
+        "    segment_seqs, refusal",
         harmless="Both lines are for what the two below say; without a size cap a tick does all of "
         "it before or after.",
     ),
     Defect(
         "outcomes are synced with the floor alone before segments are deleted",
         SPACE,
-        "    sync_acks(core)\n    refusal: ",
-        "    refusal: ",
+        "    sync_acks(core)\n    segment_seqs, refusal",
+        "    segment_seqs, refusal",
         harmless="A tick syncs acks before it deletes, and of a segment that is gone nobody asks "
         "who had it. The sync is for what the size cap drops: the record of that is all there is.",
     ),
     Defect(
         "deleted segments leave no floor",
         SPACE,
-        "    raise_floor(core)\n    sync_acks(core)\n    refusal: ",
-        "    sync_acks(core)\n    refusal: ",
+        "    raise_floor(core)\n    sync_acks(core)\n    segment_seqs, refusal",
+        "    sync_acks(core)\n    segment_seqs, refusal",
         harmless="The reclaim in the same tick raises the floor as well. A cut between the two "
         "brings deleted bundles back, but nobody was told yet that their acks are durable.",
     ),

@@ -78,7 +78,13 @@ class OutOfSequenceError(InputError):
     """A time is below one that its partition has already; both in nanoseconds since 1970."""
 
     def __init__(
-        self, message: str, *, partition: int = 0, last: int = 0, given: int = 0, hint: str = ""
+        self,
+        message: str,
+        *,
+        partition: int | str = 0,
+        last: int = 0,
+        given: int = 0,
+        hint: str = "",
     ) -> None:
         super().__init__(message, hint=hint)
         self.partition = partition

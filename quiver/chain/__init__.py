@@ -1,47 +1,52 @@
 """Time blocks and the replication chain: partitions that outlive a machine.
 
-``copies``    a node's copies of blocks, on its disk
-``metadata``  where all machines of a chain keep what they have to agree on
-``peers``     what nodes, loaders and cursors ask of a node, whatever lies between them
-``placing``   which nodes get a block, which copies are made first, who sees to it
-``record``    what is agreed on about a partition: its blocks, and who may end the open one
-``rolling``   from one block to the next: when, and in which order what is done
-``sealing``   who may write to a block, and where it ends when its chain breaks
-``wire``      nodes that speak to each other by Arrow Flight
-============  ====================================================================
-=======
 ==============  ==================================================================
-``copies``        a node's copies of blocks, on its disk
+``copies``      a node's copies of blocks, on its disk
+``loading``     the loader: bundles become entries of a block, whatever happens to its chain
 ``membership``  which nodes there are, and who of them fell silent
 ``metadata``    where all machines of a chain keep what they have to agree on
+``node``        a node: entries that come are synced, passed on, acknowledged from the end
 ``peers``       what nodes, loaders and cursors ask of a node, whatever lies between them
 ``placing``     which nodes get a block, which copies are made first, who sees to it
 ``record``      what is agreed on about a partition: its blocks, and who may end the open one
 ``rolling``     from one block to the next: when, and in which order what is done
 ``sealing``     who may write to a block, and where it ends when its chain breaks
 ``wire``        nodes that speak to each other by Arrow Flight
+``workers``     who does what goes on beside the caller: threads, or a test's lot
 ==============  ==================================================================
 """
 
 from __future__ import annotations
 
+from quiver.chain.copies import Copies, CopyRules
+from quiver.chain.loading import Loader, LoaderRules, LoadReceipt, Surroundings
 from quiver.chain.metadata import Metadata, open_metadata
+from quiver.chain.node import LocalNode
 from quiver.chain.placing import Lease, choose, repairs
 from quiver.chain.record import Block, Partition, Record
 from quiver.chain.rolling import Roll, RollRules
 from quiver.chain.sealing import Answer, Decision, Sealed, Wait, decide
+from quiver.chain.workers import ThreadWorkers
 
 __all__ = [
     "Answer",
     "Block",
+    "Copies",
+    "CopyRules",
     "Decision",
     "Lease",
+    "LoadReceipt",
+    "Loader",
+    "LoaderRules",
+    "LocalNode",
     "Metadata",
     "Partition",
     "Record",
     "Roll",
     "RollRules",
     "Sealed",
+    "Surroundings",
+    "ThreadWorkers",
     "Wait",
     "choose",
     "decide",

@@ -73,6 +73,12 @@ class BlockCopy:
         return self._state.chain
 
     @property
+    def is_cut(self) -> bool:
+        """Whether its block is sealed, as far as this node was told."""
+        state = self._state
+        return state.sealed is not None or state.is_settled
+
+    @property
     def holding(self) -> Holding:
         """What there is, as others are told."""
         with self._lock:

@@ -1,0 +1,395 @@
+"""The one who drives a loader: takes in what happened, has the roll's acts done, sends entries.
+
+All of it is done by one worker, so that nothing happens at once; what may wait for a machine is a
+task beside it. Only ``send`` of a stream waits here, for as long as the chain takes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from quiver.chain.loading.happenings import (
+    Acked,
+    Again,
+    Begun,
+    Claims,
+    Commits,
+    Failed,
+    GraceOver,
+    Happening,
+    Lost,
+    Opened,
+    Places,
+    StreamBroke,
+    Unanswered,
+    Wanted,
+)
+from quiver.chain.loading.outbox import Outbox, Waiting
+from quiver.chain.loading.tasks import Tasks
+from quiver.chain.peers import BlockName, Entries, Route, Stream
+from quiver.chain.record import Record
+from quiver.chain.rolling import (
+    Act,
+    Answered,
+    Broken,
+    Claimed,
+    ClaimNow,
+    CommitNow,
+    Committed,
+    CutNow,
+    Event,
+    FenceNow,
+    Grew,
+    Placed,
+    PlaceNow,
+    Ready,
+    Roll,
+    RollRules,
+    TimeUp,
+    begin,
+    close,
+    step,
+)
+from quiver.chain.rolling.roll import Phase
+from quiver.errors import (
+    ClosedError,
+    FencedError,
+    InputError,
+    LockedError,
+    QuiverError,
+    RemoteError,
+)
+
+__all__ = ["Driver", "LoaderRules"]
+
+_FRAME_BYTES: Final = 1 << 20
+_COALESCE_BYTES: Final = 256 << 10
+_AHEAD: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderRules:
+    """How a loader goes about it."""
+
+    rf: int = 2
+    """Of a partition that it makes; one that is there keeps its own."""
+    is_rising: bool = True
+    """Times are given by the loader, each later than the one before; False: by the caller."""
+    takes_over: bool = False
+    """Take the partition from whoever writes it."""
+    soft_bytes: int = 100_000_000
+    hard_bytes: int = 400_000_000
+    """A block that has so much takes nothing more, while its end cannot be put: the metadata are
+    away."""
+    window_bytes: int = 4 << 20
+    """So much is under way at once."""
+    buffer_bytes: int = 64 << 20
+    """So much is kept before whoever sends has to wait."""
+
+
+class Driver:
+    """One loader's work. ``post`` is safe for many threads; the rest is its worker's."""
+
+    def __init__(self, name: str, rules: LoaderRules, *, by: str, wake: Callable[[], None]) -> None:
+        """Drive the loader of a partition; ``tasks`` are set before the first turn."""
+        self.tasks: Tasks
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.outbox = Outbox()
+        self.fault: QuiverError | None = None
+        self.record: Record | None = None
+        """Of the open block; None before the first one is open."""
+        self.is_closed = False
+        self._name = name
+        self._rules = rules
+        self._roll_rules = RollRules(by, soft_bytes=rules.soft_bytes)
+        self._wake = wake
+        self._mail: deque[Happening] = deque()
+        self._roll: Roll | None = None
+        self._takes_over = rules.takes_over
+        self._pending: set[str] = set()
+        self._is_waiting = False
+        self._rooms: dict[tuple[int, tuple[str, ...]], int] = {}
+        self._turn = 0
+        self._stream: Stream | None = None
+        self._route: Route | None = None
+        self._length = 0
+        self._last: Waiting | None = None
+        self._claim_failed = False
+        self._held: Record | None = None
+        self._is_ending = False
+
+    def post(self, happening: Happening) -> None:
+        """Tell what happened; returns at once."""
+        self._mail.append(happening)
+        self._wake()
+
+    def turn(self) -> None:
+        """Take in all that happened, and send what can be sent."""
+        while self._mail and not self.is_closed and self.fault is None:
+            self._take(self._mail.popleft())
+        if self.fault is not None or self.is_closed:
+            return
+        try:
+            self._pump()
+        except QuiverError as error:
+            self._broke(StreamBroke(self._turn, error))
+        roll = self._roll
+        is_ended = self._is_ending and self.record is not None and not self.outbox.kept_bytes
+        if is_ended and roll is not None and not roll.is_closing:
+            self._carry_out(close(roll))
+
+    # what happened -------------------------------------------------------------------------------
+
+    def _take(self, happening: Happening) -> None:  # noqa: C901, PLR0912 One line for each.
+        match happening:
+            case Begun(record):
+                self._carry_out(begin(self._roll_rules, record))
+            case Claims(record):
+                self._claim_failed = False
+                self._takes_over = False
+                self._held = record
+                self._end_when_drained()
+            case Commits(record):
+                self._committed(record)
+            case Failed(act, error):
+                self._failed(act, error)
+            case Again(act):
+                self._again(act)
+            case Places():
+                self._placed(happening)
+            case Answered():
+                self._answered(happening)
+            case Unanswered():
+                self._unanswered(happening)
+            case GraceOver(epoch):
+                self._grace_over(epoch)
+            case Lost(error):
+                self._lose(error)
+            case Opened(turn, stream):
+                if turn == self._turn:
+                    self._stream = stream
+                else:
+                    stream.close()
+            case Acked(turn, ack):
+                if turn == self._turn:
+                    self._let_go(ack.last_seq)
+            case StreamBroke():
+                self._broke(happening)
+            case Wanted():
+                self._is_ending = True
+
+    def _step(self, event: Event) -> None:
+        if self._roll is not None:
+            self._carry_out(step(self._roll, event))
+
+    def _carry_out(self, stepped: tuple[Roll, tuple[Act, ...]]) -> None:
+        self._roll, acts = stepped
+        record = self._roll.record
+        for act in acts:
+            match act:
+                case ClaimNow():
+                    self.tasks.claim(act, takes_over=self._takes_over)
+                case PlaceNow():
+                    self.tasks.place(act, rf=record.rf, epoch=record.epoch)
+                case FenceNow():
+                    self._close_stream()
+                    self._pending |= set(act.locations)
+                    self._is_waiting = False
+                    self.tasks.fence(act)
+                case CommitNow():
+                    self.tasks.commit(act)
+                case CutNow():
+                    self.tasks.cut(act)
+
+    def _failed(self, act: ClaimNow | CommitNow | PlaceNow | None, error: QuiverError) -> None:
+        if isinstance(act, PlaceNow):
+            self._look()
+        if isinstance(error, RemoteError):
+            self._claim_failed = isinstance(act, ClaimNow)
+            self.tasks.again(act)
+        elif isinstance(error, LockedError) and self.record is not None:
+            fenced = FencedError(f"{self._name} was taken over: {error}")
+            self._lose(fenced)
+        else:
+            self._lose(error)
+
+    def _again(self, act: ClaimNow | CommitNow | PlaceNow | None) -> None:
+        if act is None or self._roll is None:
+            self.tasks.begin(self._rules.rf, is_rising=self._rules.is_rising)
+        elif isinstance(act, PlaceNow) and act.ahead:
+            self._step(Ready(act.number, ()))  # The next entry asks anew.
+        else:
+            self._carry_out((self._roll, (act,)))
+
+    def _placed(self, places: Places) -> None:
+        act, locations = places.act, places.locations
+        self._rooms[act.number, locations] = places.epoch
+        self._step(Ready(act.number, locations) if act.ahead else Placed(locations))
+
+    def _end_when_drained(self) -> None:
+        """Go on to the fence once all that is under way is acknowledged, as long as it may be."""
+        if self._held is not None and (self._stream is None or not self.outbox.sent_bytes):
+            record, self._held = self._held, None
+            self._pending.clear()
+            self._step(Claimed(record))
+
+    def _answered(self, answered: Answered) -> None:
+        if self._is_fencing(answered.epoch):
+            self._pending.discard(answered.answer.location)
+            self._step(answered)
+            self._after_answer(answered.epoch)
+
+    def _unanswered(self, unanswered: Unanswered) -> None:
+        if self._is_fencing(unanswered.epoch):
+            self._pending.discard(unanswered.location)
+            self._after_answer(unanswered.epoch)
+
+    def _after_answer(self, epoch: int) -> None:
+        """Wait for the others for a moment; decide at once when none is left to wait for."""
+        if self._roll is None or not self._is_fencing(epoch):
+            return
+        if not self._pending and self._roll.answers:
+            self._step(TimeUp())
+        elif not self._is_waiting and (self._roll.answers or not self._pending):
+            self._is_waiting = True
+            self.tasks.grace(epoch)
+
+    def _grace_over(self, epoch: int) -> None:
+        if self._roll is not None and self._is_fencing(epoch):
+            self._is_waiting = False
+            if not self._roll.answers:
+                self._look()
+            self._step(TimeUp())
+
+    def _look(self) -> None:
+        """Find out whether the partition is somebody else's by now; nobody else might tell."""
+        if self._roll is not None:
+            self.tasks.look(self._roll.record.epoch, self._roll_rules.by)
+
+    def _is_fencing(self, epoch: int) -> bool:
+        roll = self._roll
+        return roll is not None and roll.phase is Phase.FENCING and roll.record.epoch == epoch
+
+    def _committed(self, record: Record) -> None:
+        roll = self._roll
+        if roll is None or roll.phase is not Phase.COMMITTING:
+            return
+        with self.changed:
+            self.outbox.rewind(record.last_seq)
+            self.record = record
+            self.changed.notify_all()
+        self._length, self._last = 0, None
+        self._close_stream()
+        self._step(Committed(record))
+        if record.open is None:
+            with self.changed:
+                self.is_closed = True
+                self.changed.notify_all()
+            return
+        locations = record.open.locations
+        epoch = self._rooms.get((record.open.number, locations), record.epoch)
+        self._rooms.clear()
+        self._route = Route(BlockName(self._name, record.open.number), epoch, locations)
+        self._turn += 1
+        self.tasks.open(self._route, self._turn)
+
+    # stream --------------------------------------------------------------------------------------
+
+    def _broke(self, broke: StreamBroke) -> None:
+        if broke.turn != self._turn or self._route is None:
+            return
+        if isinstance(broke.error, FencedError):
+            self._look()
+        chain, self._route = self._route.chain, None
+        self._close_stream()
+        far = getattr(broke.error, "path", "")
+        pair = next((pair for pair in pairwise(chain) if pair[1] == far), None)
+        self._step(Broken(pair))
+        self._end_when_drained()
+
+    def _close_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _let_go(self, last_seq: int) -> None:
+        with self.changed:
+            self.outbox.acked(last_seq)
+            self.changed.notify_all()
+        self._end_when_drained()
+
+    def _pump(self) -> None:
+        """Send what the window lets through, in frames; a roll is begun where one is due."""
+        while self._stream is not None and self._route is not None and self._may_write():
+            with self.lock:
+                frame = self._frame()
+            if not frame:
+                return
+            body = frame[0].body if len(frame) == 1 else b"".join(each.body for each in frame)
+            entries = Entries(self._route.epoch, self._length, frame[-1].wal_seq, memoryview(body))
+            self._length += len(body)
+            self._last = frame[-1]
+            self._stream.send(entries)
+
+    def _may_write(self) -> bool:
+        roll = self._roll
+        if roll is None or self._length >= self._rules.hard_bytes:
+            return False
+        if roll.phase is Phase.WRITING:
+            return not self._is_due()
+        return roll.phase is Phase.CLAIMING and self._claim_failed and self._held is None
+
+    def _is_due(self) -> bool:
+        """Tell the roll how far the block is, before the next entry; whether it ends here.
+
+        It ends when all of it is acknowledged, so that nothing is sent twice.
+        """
+        waiting = self.outbox.next
+        if self._roll is None or waiting is None or self._length < _AHEAD * self._rules.soft_bytes:
+            return False
+        is_later = self._last is None or waiting.time_ns > self._last.time_ns
+        ends = self._length >= self._rules.soft_bytes and is_later and bool(self._roll.ready)
+        if ends and self.outbox.sent_bytes:
+            return True
+        self._step(Grew(self._length, is_later))
+        return ends
+
+    def _frame(self) -> list[Waiting]:
+        outbox, rules = self.outbox, self._rules
+        frame: list[Waiting] = []
+        size = 0
+        if outbox.sent_bytes and outbox.unsent_bytes < _COALESCE_BYTES:
+            return frame  # More will have come when that is acknowledged.
+        limits = [_AHEAD * rules.soft_bytes, rules.soft_bytes, rules.hard_bytes]
+        room = min((limit for limit in limits if limit > self._length), default=0) - self._length
+        past = self._length >= rules.soft_bytes
+        while (waiting := outbox.next) is not None and outbox.sent_bytes < rules.window_bytes:
+            if frame and (past or size >= room or size + len(waiting.body) > _FRAME_BYTES):
+                break
+            frame.append(outbox.take())
+            size += len(waiting.body)
+        return frame
+
+    def _lose(self, error: QuiverError) -> None:
+        """Stop for good: nobody knows what becomes of what was not acknowledged."""
+        self._close_stream()
+        with self.changed:
+            self.fault = error
+            self.changed.notify_all()
+
+    def stop(self) -> None:
+        """Stop as a process does that is gone: the block stays open."""
+        self._lose(ClosedError("the loader was closed"))
+
+    def check_rules(self) -> None:
+        """Raise InputError for rules that cannot be kept."""
+        rules = self._rules
+        sizes = (rules.soft_bytes, rules.window_bytes, rules.buffer_bytes)
+        if min(sizes) <= 0 or rules.hard_bytes < rules.soft_bytes:
+            raise InputError("sizes of a loader are positive, and hard_bytes is the largest")

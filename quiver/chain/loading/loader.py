@@ -1,0 +1,241 @@
+"""Writes one partition: bundles become entries, and entries blocks that are on all locations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from quiver.chain.loading.driver import Driver, LoaderRules
+from quiver.chain.loading.happenings import Wanted
+from quiver.chain.loading.outbox import Waiting
+from quiver.chain.loading.tasks import Surroundings, Tasks
+from quiver.config import Config
+from quiver.disk import fresh_name
+from quiver.engine.encoding import Encoder
+from quiver.errors import (
+    CapacityError,
+    ClosedError,
+    InputError,
+    OutOfSequenceError,
+    WaitTimeoutError,
+)
+from quiver.payload import EncodedBundle
+from quiver.slots import SlotTable
+from quiver.units import parse_duration
+from quiver.wal.format import encode_bundle
+
+if TYPE_CHECKING:
+    from quiver.chain.record import Record
+
+__all__ = ["LoadReceipt", "Loader"]
+
+
+class LoadReceipt:
+    """One bundle that was taken, and ways to learn that all locations have it."""
+
+    __slots__ = ("_loader", "time_ns", "wal_seq")
+
+    def __init__(self, loader: Loader, wal_seq: int, time_ns: int) -> None:
+        self._loader = loader
+        self.wal_seq = wal_seq
+        self.time_ns = time_ns
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether all locations have synced it, so that readers see it; never blocks.
+
+        Once true it stays so. False says only that nobody knows yet.
+        """
+        return self._loader.acked_seq >= self.wal_seq
+
+    def wait(self, timeout: float | str | None = None) -> int:
+        """Return the wal_seq once all locations have it; may be repeated.
+
+        Raises WaitTimeoutError, and what ended the loader: then it is not known what became of it.
+        """
+        self._loader.wait_acked(self.wal_seq, timeout)
+        return self.wal_seq
+
+    def __repr__(self) -> str:
+        """Name the bundle."""
+        return f"LoadReceipt(wal_seq={self.wal_seq})"
+
+
+class Loader:
+    """The one writer of a partition. Safe for many threads.
+
+    Bundles are numbered and timed in the order in which they are sent, each exactly once, whatever
+    node of the chain is lost meanwhile.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        partition: str,
+        slots: SlotTable,
+        *,
+        rules: LoaderRules | None = None,
+        config: Config | None = None,
+    ) -> None:
+        """Begin to take the partition; ``wait_open`` says when that is done, ``send`` waits too."""
+        self._rules = rules or LoaderRules()
+        self._partition = partition
+        self._clock = around.clock
+        self._encoder = Encoder(slots, config or Config())
+        self.by: Final = fresh_name()
+        """Its name in the record; nobody else ever has it."""
+        self._driver = Driver(partition, self._rules, by=self.by, wake=self._wake)
+        self._driver.check_rules()
+        self._sending = threading.Lock()
+        self._seq = -1
+        self._time_ns: int | None = None
+        self._driver.tasks = Tasks(around, partition, slots, post=self._driver.post)
+        self._worker = around.workers.start(f"quiver loader {partition}", self._driver.turn)
+        self._driver.tasks.begin(self._rules.rf, is_rising=self._rules.is_rising)
+
+    def _wake(self) -> None:
+        self._worker.wake()
+
+    # sending -----------------------------------------------------------------------------------
+
+    def send(
+        self,
+        bundle: Mapping[str, Any],
+        *,
+        time_ns: int | None = None,
+        timeout: float | str | None = None,
+    ) -> LoadReceipt:
+        """Take a bundle; it is on its way when this returns, and safe when the receipt says so.
+
+        ``time_ns`` is the bundle's time where the caller gives times; one that decreases raises
+        OutOfSequenceError, and nothing is taken. While too much waits to be acknowledged this
+        waits, up to ``timeout``: CapacityError then.
+        """
+        payloads = self._encoder.encode(bundle)
+        with self._sending:
+            self._wait_room(timeout)
+            given = self._timed(time_ns)
+            wal_seq = self._seq + 1
+            body = encode_bundle(EncodedBundle(wal_seq, given, payloads))
+            with self._driver.lock:
+                self._driver.outbox.add(Waiting(wal_seq, given, body))
+            self._seq, self._time_ns = wal_seq, given
+        self._wake()
+        return LoadReceipt(self, wal_seq, given)
+
+    def _wait_room(self, timeout: float | str | None) -> None:
+        driver = self._driver
+
+        def has_room() -> bool:
+            self._check()
+            return driver.record is not None and (
+                driver.outbox.kept_bytes < self._rules.buffer_bytes
+            )
+
+        try:
+            self._wait(has_room, timeout)
+        except WaitTimeoutError as error:
+            raise CapacityError(
+                f"{driver.outbox.kept_bytes:,} bytes of {self._partition} wait to be acknowledged",
+                hint="its chain takes nothing: wait, or look at its nodes",
+            ) from error
+        if self._time_ns is None and driver.record is not None:
+            self._seq, self._time_ns = driver.record.last_seq, driver.record.end
+
+    def _timed(self, given: int | None) -> int:
+        """Give the time of the next bundle: later than the last one, or as the caller says."""
+        last = -1 if self._time_ns is None else max(self._time_ns, -1)
+        if self._rules.is_rising:
+            if given is not None:
+                raise InputError(
+                    "the loader gives times here", hint="is_rising=False leaves them to the caller"
+                )
+            return max(self._clock.wall_ns(), last + 1)
+        if given is None:
+            return max(self._clock.wall_ns(), last)
+        if given < max(last, 0):
+            raise OutOfSequenceError(
+                f"{self._partition} is at {last}, and a bundle of {given} came",
+                partition=self._partition,
+                last=last,
+                given=given,
+                hint="times of a partition may be equal, and never go back",
+            )
+        return given
+
+    # waiting -----------------------------------------------------------------------------------
+
+    @property
+    def acked_seq(self) -> int:
+        """All up to this number are on all locations, synced; never goes back."""
+        return self._driver.outbox.acked_seq
+
+    @property
+    def record(self) -> Record | None:
+        """The record as this loader put it last; None before it has the partition."""
+        return self._driver.record
+
+    def wait_open(self, timeout: float | str | None = None) -> None:
+        """Return once the partition is this loader's, and its block can be written.
+
+        Raises LockedError if somebody else writes it, and WaitTimeoutError.
+        """
+
+        def is_open() -> bool:
+            self._check()
+            return self._driver.record is not None
+
+        self._wait(is_open, timeout)
+
+    def flush(self, timeout: float | str | None = None) -> None:
+        """Return once all locations have all that was sent before; raises as a receipt does."""
+        self.wait_acked(self._seq, timeout)
+
+    def wait_acked(self, wal_seq: int, timeout: float | str | None = None) -> None:
+        """Return once all up to a number are on all locations."""
+        driver = self._driver
+
+        def is_acked() -> bool:
+            if driver.outbox.acked_seq >= wal_seq:
+                return True
+            self._check()
+            return False
+
+        self._wait(is_acked, timeout)
+
+    def _check(self) -> None:
+        if self._driver.fault is not None:
+            raise self._driver.fault
+        if self._driver.is_closed:
+            raise ClosedError(f"the loader of {self._partition} was closed")
+
+    def _wait(self, is_done: Callable[[], bool], timeout: float | str | None) -> None:
+        seconds = None if timeout is None else parse_duration(timeout) / 1e9
+        with self._driver.changed:
+            if not self._driver.changed.wait_for(is_done, seconds):
+                raise WaitTimeoutError(
+                    f"{self._partition}: what was waited for has not happened in {timeout}",
+                    hint="its chain may be taking nothing just now; ask again",
+                )
+
+    # ending ------------------------------------------------------------------------------------
+
+    def close(self, timeout: float | str | None = None) -> None:
+        """Wait until all is acknowledged, seal the open block, and let the partition go."""
+        if self._driver.fault is None and not self._driver.is_closed:
+            self.flush(timeout)
+            self.end()
+            self._wait(lambda: self._driver.is_closed or self._driver.fault is not None, timeout)
+        self._worker.end()
+        if self._driver.fault is not None:
+            raise self._driver.fault
+
+    def end(self) -> None:
+        """Ask for the open block to be sealed for good, once all in it is acknowledged."""
+        self._driver.post(Wanted())
+
+    def abandon(self) -> None:
+        """Stop at once, as if the process had died: whoever comes next seals the open block."""
+        self._driver.stop()
+        self._worker.end()

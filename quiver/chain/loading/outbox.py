@@ -1,0 +1,68 @@
+"""Entries that not all locations have yet, in order: what is under way, and what is to be sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+__all__ = ["Outbox", "Waiting"]
+
+
+class Waiting(NamedTuple):
+    """An entry that was not acknowledged yet."""
+
+    wal_seq: int
+    time_ns: int
+    body: bytes
+
+
+class Outbox:
+    """What a loader keeps until it is acknowledged. Not safe for threads."""
+
+    def __init__(self) -> None:
+        """Begin empty; ``acked_seq`` is set by the first record that is read."""
+        self._sent: deque[Waiting] = deque()
+        self._unsent: deque[Waiting] = deque()
+        self.acked_seq = -1
+        self.kept_bytes = 0
+        self.unsent_bytes = 0
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that are under way."""
+        return self.kept_bytes - self.unsent_bytes
+
+    @property
+    def next(self) -> Waiting | None:
+        """What is to be sent next."""
+        return self._unsent[0] if self._unsent else None
+
+    def add(self, waiting: Waiting) -> None:
+        """Take an entry behind all others."""
+        self._unsent.append(waiting)
+        self.kept_bytes += len(waiting.body)
+        self.unsent_bytes += len(waiting.body)
+
+    def take(self) -> Waiting:
+        """Give the next one, which is under way from now on."""
+        waiting = self._unsent.popleft()
+        self._sent.append(waiting)
+        self.unsent_bytes -= len(waiting.body)
+        return waiting
+
+    def acked(self, last_seq: int) -> None:
+        """Let go of all up to this number: each location has them."""
+        while self._sent and self._sent[0].wal_seq <= last_seq:
+            self.kept_bytes -= len(self._sent.popleft().body)
+        while not self._sent and self._unsent and self._unsent[0].wal_seq <= last_seq:
+            size = len(self._unsent.popleft().body)
+            self.kept_bytes -= size
+            self.unsent_bytes -= size
+        self.acked_seq = max(self.acked_seq, last_seq)
+
+    def rewind(self, last_seq: int) -> None:
+        """Begin anew behind what a block ended with: that is in, all else is to be sent again."""
+        self.acked(last_seq)
+        self._unsent.extendleft(reversed(self._sent))
+        self.unsent_bytes += sum(len(waiting.body) for waiting in self._sent)
+        self._sent.clear()

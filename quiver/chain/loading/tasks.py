@@ -1,0 +1,256 @@
+"""What a loader has done beside it: everything that may wait for a machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from quiver.chain.loading.happenings import (
+    Acked,
+    Again,
+    Begun,
+    Claims,
+    Commits,
+    Failed,
+    GraceOver,
+    Happening,
+    Lost,
+    Opened,
+    Places,
+    StreamBroke,
+    Unanswered,
+)
+from quiver.chain.metadata import Metadata
+from quiver.chain.peers import BlockName, Peers, Route, encode_layout
+from quiver.chain.placing import Node, choose
+from quiver.chain.placing.choose import Random
+from quiver.chain.record import Partition, Record, claimed, committed
+from quiver.chain.rolling import Answered, ClaimNow, CommitNow, CutNow, FenceNow, PlaceNow
+from quiver.chain.workers import Workers
+from quiver.clock import Clock
+from quiver.errors import FencedError, QuiverError, RemoteError
+from quiver.slots import SlotTable
+
+__all__ = ["Surroundings", "Tasks"]
+
+PAUSE: Final = 0.25
+"""Seconds until what failed is tried again, and for which the other locations are waited for."""
+_TRIES: Final = 3
+
+Post: TypeAlias = Callable[[Happening], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a loader is: what it reaches, and what it is given instead of taking it."""
+
+    metadata: Metadata
+    peers: Peers
+    nodes: Callable[[], Sequence[Node]]
+    """Those that serve now; may wait for them, and raise."""
+    workers: Workers
+    clock: Clock
+    random: Random
+
+
+class Tasks:
+    """Starts tasks; each posts what came of it. Safe for many threads."""
+
+    def __init__(self, around: Surroundings, name: str, slots: SlotTable, *, post: Post) -> None:
+        """Work for the loader of one partition."""
+        self._around = around
+        self._name = name
+        self._layout = encode_layout(slots)
+        self._post = post
+        self._lock = threading.Lock()
+        self._partition = Partition(around.metadata, name, clock=around.clock)
+
+    def _spawn(self, task: Callable[[], None]) -> None:
+        self._around.workers.spawn(f"quiver loader {self._name}", task)
+
+    def after(self, happening: Happening) -> None:
+        """Post it a quarter of a second from now."""
+
+        def task() -> None:
+            self._around.clock.pause(PAUSE)
+            self._post(happening)
+
+        self._spawn(task)
+
+    # record ------------------------------------------------------------------------------------
+
+    def begin(self, rf: int, *, is_rising: bool) -> None:
+        """Read the record, made if there is none."""
+
+        def task() -> None:
+            try:
+                with self._lock:
+                    self._post(Begun(self._partition.create(rf, is_rising=is_rising)))
+            except QuiverError as error:
+                self._post(Failed(None, error))
+
+        self._spawn(task)
+
+    def claim(self, act: ClaimNow, *, takes_over: bool) -> None:
+        """Put the claim."""
+
+        def task() -> None:
+            try:
+                with self._lock:
+                    record = self._partition.change(partial(_claimed, act.by, takes_over))
+            except QuiverError as error:
+                self._post(Failed(act, error))
+            else:
+                self._post(Claims(record))
+
+        self._spawn(task)
+
+    def commit(self, act: CommitNow) -> None:
+        """Put the commit; one that was put before is found."""
+
+        def change(record: Record) -> Record:
+            return committed(record, act.claim, act.sealed, following=act.following)
+
+        def task() -> None:
+            try:
+                with self._lock:
+                    try:
+                        record = self._partition.change(change)
+                    except FencedError:
+                        record = self._partition.read()
+                        if (record.epoch, record.sealing_by) != (act.claim.epoch, ""):
+                            raise
+            except QuiverError as error:
+                self._post(Failed(act, error))
+            else:
+                self._post(Commits(record))
+
+        self._spawn(task)
+
+    def look(self, epoch: int, by: str) -> None:
+        """Find out whether somebody else claimed since: a location promised more than is ours."""
+
+        def task() -> None:
+            with suppress(RemoteError):  # It is asked again as long as nobody promises.
+                with self._lock:
+                    record = self._partition.read()
+                if record.epoch > epoch and (record.sealing_by or record.writer) != by:
+                    self._post(
+                        Lost(
+                            FencedError(
+                                f"{record.sealing_by or record.writer or 'somebody'} has "
+                                f"{self._name} now",
+                                epoch=epoch,
+                                current=record.epoch,
+                                hint="what was not acknowledged may be in it, or not",
+                            )
+                        )
+                    )
+
+        self._spawn(task)
+
+    # nodes -------------------------------------------------------------------------------------
+
+    def place(self, act: PlaceNow, *, rf: int, epoch: int) -> None:
+        """Choose locations, and have all of them make room; others instead of who does not."""
+
+        def task() -> None:
+            try:
+                locations = self._placed(act, rf=rf, epoch=epoch)
+            except QuiverError as error:
+                self._post(Failed(act, error))
+            else:
+                self._post(Places(act, locations, epoch))
+
+        self._spawn(task)
+
+    def _placed(self, act: PlaceNow, *, rf: int, epoch: int) -> tuple[str, ...]:
+        failed: dict[str, QuiverError] = {}
+        nodes = self._around.nodes()
+        for _ in range(_TRIES):
+            left = [node for node in nodes if node.name not in failed]
+            chain = choose(left, rf, self._around.random, avoid=act.avoid).locations
+            if not chain:
+                break
+            route = Route(BlockName(self._name, act.number), epoch, chain)
+            if not (new := self._without_room(route)):
+                return chain
+            failed |= new
+        said = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        raise RemoteError(
+            f"no node makes room for block {act.number} of {self._name}: {said or 'none serves'}",
+            path=self._name,
+            retryable=True,
+        )
+
+    def _without_room(self, route: Route) -> dict[str, QuiverError]:
+        failed: dict[str, QuiverError] = {}
+        for name in route.chain:
+            try:
+                self._around.peers(name).prepare(route, self._layout)
+            except QuiverError as error:
+                failed[name] = error
+        return failed
+
+    def fence(self, act: FenceNow) -> None:
+        """Ask all at once."""
+        block = BlockName(self._name, act.number)
+
+        def ask(location: str) -> None:
+            try:
+                answer = self._around.peers(location).fence(block, act.epoch)
+            except QuiverError as error:
+                self._post(Unanswered(act.epoch, location, error))
+            else:
+                self._post(Answered(act.epoch, answer))
+
+        for location in act.locations:
+            self._spawn(partial(ask, location))
+
+    def cut(self, act: CutNow) -> None:
+        """Have the copies cut; whoever cannot now is told by whoever tends the partition."""
+        block = BlockName(self._name, act.number)
+
+        def ask(location: str) -> None:
+            with suppress(QuiverError):
+                peer = self._around.peers(location)
+                if act.sealed.length:
+                    peer.cut(block, act.sealed)
+                else:
+                    peer.drop(block)
+
+        for location in act.sealed.keep:
+            self._spawn(partial(ask, location))
+
+    def open(self, route: Route, turn: int) -> None:
+        """Open the stream of a block."""
+
+        def task() -> None:
+            try:
+                stream = self._around.peers(route.chain[0]).stream(
+                    route,
+                    acked=lambda ack: self._post(Acked(turn, ack)),
+                    broken=lambda error: self._post(StreamBroke(turn, error)),
+                )
+            except QuiverError as error:
+                self._post(StreamBroke(turn, error))
+            else:
+                self._post(Opened(turn, stream))
+
+        self._spawn(task)
+
+    def again(self, act: ClaimNow | CommitNow | PlaceNow | None) -> None:
+        """Have an act tried again, a little later."""
+        self.after(Again(act))
+
+    def grace(self, epoch: int) -> None:
+        """Say a little later that it was waited for."""
+        self.after(GraceOver(epoch))
+
+
+def _claimed(by: str, takes_over: bool, record: Record) -> Record:  # noqa: FBT001 For partial.
+    return claimed(record, by, takes_over=takes_over)

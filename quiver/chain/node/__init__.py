@@ -1,0 +1,11 @@
+"""A node of a chain, whatever wire it stands behind.
+
+===========  ====================================================================
+``passage``  entries on their way through it: written, synced, passed on
+``node``     copies and passages as one ``Peer``
+===========  ====================================================================
+"""
+
+from quiver.chain.node.node import LocalNode
+
+__all__ = ["LocalNode"]

@@ -1,0 +1,202 @@
+"""A node of a chain: its copies, and the streams that go through it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from quiver.chain.copies import Copies
+from quiver.chain.node.passage import Passage
+from quiver.chain.peers import (
+    Ack,
+    BlockName,
+    Finished,
+    NodeState,
+    Peers,
+    Route,
+    Status,
+    Stream,
+)
+from quiver.chain.sealing import Answer, Sealed
+from quiver.chain.workers import Workers
+from quiver.errors import FencedError, InputError, MissingError, QuiverError, RemoteError
+
+__all__ = ["LocalNode"]
+
+
+def _always(block: BlockName) -> bool:  # noqa: ARG001
+    return True
+
+
+class LocalNode:
+    """A ``Peer`` in this process. Safe for many threads."""
+
+    def __init__(
+        self,
+        name: str,
+        copies: Copies,
+        *,
+        peers: Peers,
+        workers: Workers,
+        room: Callable[[], tuple[int, int]],
+        hears: Callable[[BlockName], bool] = _always,
+        live_seconds: float = 0.2,
+    ) -> None:
+        """Serve these copies as the node ``name``; ``peers`` are the others.
+
+        ``room`` gives the free and all bytes of its disk. ``hears`` says whether the chain of an
+        open block still reaches this node: a tail that does not hear it serves no readers. Live
+        readers are told every ``live_seconds`` that there is nothing new.
+        """
+        self._name = name
+        self._copies = copies
+        self._peers = peers
+        self._workers = workers
+        self._room = room
+        self._hears = hears
+        self._live_seconds = live_seconds
+        self._lock = threading.Lock()
+        self._passages: dict[BlockName, Passage] = {}
+        self.state = NodeState.SERVING
+        """Set by whoever starts it and ends it; new blocks and streams come when it serves."""
+
+    @property
+    def name(self) -> str:
+        """The node's name in records."""
+        return self._name
+
+    # writing -----------------------------------------------------------------------------------
+
+    def prepare(self, route: Route, layout: str) -> None:
+        """Make room for a block, durably."""
+        self._check_serving()
+        self._copies.prepare(route, layout)
+
+    def stream(
+        self,
+        route: Route,
+        *,
+        acked: Callable[[Ack], None],
+        broken: Callable[[QuiverError], None],
+    ) -> Stream:
+        """Let a stream in, and open the one to the node behind; one for a block at a time."""
+        self._check_serving()
+        place = self._place(route)
+        copy = self._copies[route.block]
+        passage = Passage(copy, route, workers=self._workers, acked=acked, broken=broken)
+        with self._lock:
+            before = self._passages.get(route.block)
+            self._passages[route.block] = passage
+        if before is not None:
+            before.stop(InputError(f"another stream of {route.block} was opened"))
+        if place + 1 < len(route.chain):
+            try:
+                self._open_behind(passage, route, route.chain[place + 1])
+            except QuiverError:
+                passage.close()
+                raise
+        return passage
+
+    def _place(self, route: Route) -> int:
+        """Say where in the chain this node is; the one before it, alone, may send to it (R24)."""
+        if self._name not in route.chain:
+            raise InputError(f"{self._name} is not in the chain {', '.join(route.chain)}")
+        place = route.chain.index(self._name)
+        before = route.chain[place - 1] if place else ""
+        if route.sender != before:
+            raise InputError(
+                f"{self._name} takes block {route.block.number} of {route.block.partition} from "
+                f"{before or 'its loader'}, not from {route.sender or 'a loader'}",
+                hint=f"write to {route.chain[0]}",
+            )
+        return place
+
+    def _open_behind(self, passage: Passage, route: Route, name: str) -> None:
+        def broken(error: QuiverError) -> None:
+            passage.stop(error)
+
+        try:
+            behind = self._peers(name).stream(
+                route._replace(sender=self._name), acked=passage.acked, broken=broken
+            )
+        except MissingError as error:
+            raise RemoteError(f"{name} takes nothing: {error}", path=name) from error
+        passage.pass_to(behind)
+
+    # ending ------------------------------------------------------------------------------------
+
+    def fence(self, block: BlockName, epoch: int) -> Answer:
+        """Promise durably to let no smaller epoch in; a stream of one is broken."""
+        answer = self._copies[block].fence(epoch)
+        self._stop(block, f"epoch {epoch} fenced block {block.number}", epoch)
+        return answer
+
+    def cut(self, block: BlockName, sealed: Sealed) -> None:
+        """Cut the copy to where the record says that the block ends."""
+        copy = self._copies[block]
+        copy.cut(sealed)
+        self._stop(block, f"block {block.number} was cut", copy.holding.epoch)
+
+    def finish(self, block: BlockName) -> Finished:
+        """Make the segment of a block that was cut."""
+        return self._copies[block].finish()
+
+    def settle(self, block: BlockName, finished: Finished) -> None:
+        """Let go of the log."""
+        self._copies[block].settle(finished)
+
+    def fetch(self, block: BlockName, source: str, finished: Finished) -> None:
+        """Copy a finished segment from another node, checked by its digest."""
+        if block in self._copies and self._copies[block].holding.finished == finished:
+            return
+        self._copies.keep(block, self._peers(source).segment(block), finished)
+
+    def drop(self, block: BlockName) -> None:
+        """Delete what there is of a block, for good (R41)."""
+        self._copies.drop(block)
+        self._stop(block, f"block {block.number} was dropped", 0)
+
+    def _stop(self, block: BlockName, why: str, epoch: int) -> None:
+        with self._lock:
+            passage = self._passages.pop(block, None)
+        if passage is not None:
+            passage.stop(FencedError(why, current=epoch, hint="read the partition's record again"))
+
+    # reading -----------------------------------------------------------------------------------
+
+    def read(self, block: BlockName, offset: int, *, live: bool = False) -> Iterator[memoryview]:
+        """Read whole entries from an offset on, until the end of what is visible."""
+        copy = self._copies[block]
+        for piece in copy.read(offset, live=live, wait_seconds=self._live_seconds):
+            if not copy.is_cut and not self._hears(block):
+                raise RemoteError(
+                    f"{self._name} does not hear the others of block {block.number}",
+                    path=self._name,
+                    retryable=True,
+                )
+            yield piece
+
+    def segment(self, block: BlockName) -> Iterator[bytes]:
+        """Read the finished segment, a piece at a time."""
+        return self._copies[block].segment()
+
+    def status(self) -> Status:
+        """Say what there is."""
+        free, total = self._room()
+        return Status(self._name, self.state, free, total, self._copies.holdings())
+
+    def close(self) -> None:
+        """End all streams and let go of the files."""
+        with self._lock:
+            passages, self._passages = list(self._passages.values()), {}
+        for passage in passages:
+            with suppress(QuiverError):
+                passage.stop(RemoteError(f"{self._name} ends", path=self._name, retryable=True))
+        self._copies.close()
+
+    def _check_serving(self) -> None:
+        if self.state is not NodeState.SERVING:
+            raise RemoteError(
+                f"{self._name} is {self.state.value}", path=self._name, retryable=True
+            )

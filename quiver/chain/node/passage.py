@@ -1,0 +1,142 @@
+"""Entries on their way through one node: admitted, written, synced, and only then passed on.
+
+One worker takes all that has come and syncs once for it. What it passes on is joined to frames of
+a mebibyte, so that many small ones cost little behind it. Acks come back from the end of the chain:
+the last node gives them when it has synced, the others hand them on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from quiver.chain.copies import BlockCopy
+from quiver.chain.peers import Ack, Entries, Route, Stream
+from quiver.chain.workers import Workers
+from quiver.errors import ClosedError, QuiverError, RemoteError
+
+__all__ = ["QUEUE_BYTES_MAX", "Passage"]
+
+QUEUE_BYTES_MAX: Final = 4 << 20
+"""So much may wait for a sync before whoever sends has to; one frame is always taken."""
+_FRAME_BYTES: Final = 1 << 20
+_FRAMES_MAX: Final = 500
+
+
+class Passage:
+    """A ``Stream`` into one node. Safe for many threads."""
+
+    def __init__(
+        self,
+        copy: BlockCopy,
+        route: Route,
+        *,
+        workers: Workers,
+        acked: Callable[[Ack], None],
+        broken: Callable[[QuiverError], None],
+    ) -> None:
+        """Begin; ``pass_to`` says who is behind, before anything is sent."""
+        self._copy = copy
+        self._tell_acked = acked
+        self._tell_broken = broken
+        self._begun = copy.begin(route)
+        self._behind: Stream | None = None
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._queue: deque[Entries] = deque()
+        self._queued_bytes = 0
+        self._fault: QuiverError | None = None
+        self._worker = workers.start(f"quiver chain {route.block}", self._step)
+
+    def pass_to(self, behind: Stream) -> None:
+        """Pass on to the next of the chain."""
+        self._behind = behind
+
+    def send(self, entries: Entries) -> None:
+        """Take entries in; waits while too much is waiting already. Raises what broke it."""
+        with self._room:
+            while self._queued_bytes >= QUEUE_BYTES_MAX and self._fault is None:
+                self._room.wait()
+            if self._fault is not None:
+                raise self._fault
+            self._queue.append(entries)
+            self._queued_bytes += len(entries.body)
+        self._worker.wake()
+
+    def _step(self) -> None:
+        """Do all that has come by now."""
+        frames = self._taken()
+        if not frames:
+            return
+        try:
+            self._copy.append(self._begun, frames)
+            extent = self._copy.sync()
+            if self._behind is None:
+                self._tell_acked(Ack(extent.length, extent.last_seq))
+            else:
+                for joined in _joined(frames):
+                    self._behind.send(joined)
+        except QuiverError as error:
+            self.stop(error)
+            return
+        except BaseException:
+            self.stop(RemoteError("a node stopped in the midst of its work", retryable=True))
+            raise
+        if self._queue:
+            self._worker.wake()
+
+    def _taken(self) -> Sequence[Entries]:
+        with self._room:
+            frames: list[Entries] = []
+            while self._queue and len(frames) < _FRAMES_MAX and self._fault is None:
+                frames.append(self._queue.popleft())
+                self._queued_bytes -= len(frames[-1].body)
+            self._room.notify_all()
+            return frames
+
+    def acked(self, ack: Ack) -> None:
+        """Hand on what the node behind says that all from there on have."""
+        with self._lock:
+            if self._fault is not None:
+                return
+        self._tell_acked(ack)
+
+    def stop(self, fault: QuiverError) -> None:
+        """Break: nothing more is taken, and whoever sends is told why, once."""
+        if self._end(fault):
+            self._tell_broken(fault)
+
+    def close(self) -> None:
+        """End it; nobody is told anything any more."""
+        self._end(ClosedError("the stream was closed"))
+
+    def _end(self, fault: QuiverError) -> bool:
+        with self._room:
+            if self._fault is not None:
+                return False
+            self._fault = fault
+            self._queue.clear()
+            self._queued_bytes = 0
+            self._room.notify_all()
+        self._worker.end()
+        if self._behind is not None:
+            self._behind.close()
+        return True
+
+
+def _joined(frames: Sequence[Entries]) -> Iterator[Entries]:
+    """Put frames that follow each other together, up to a mebibyte."""
+    begin = 0
+    while begin < len(frames):
+        end, size = begin + 1, len(frames[begin].body)
+        while end < len(frames) and size + len(frames[end].body) <= _FRAME_BYTES:
+            size += len(frames[end].body)
+            end += 1
+        body = frames[begin].body
+        if end - begin > 1:
+            body = memoryview(b"".join(frame.body for frame in frames[begin:end]))
+        first, last = frames[begin], frames[end - 1]
+        yield Entries(first.epoch, first.offset, last.last_seq, body)
+        begin = end

@@ -1,0 +1,68 @@
+"""Who does what goes on beside the caller: threads; or, in a test, whoever it chooses to let on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["ThreadWorkers", "Worker", "Workers"]
+
+
+class Worker(Protocol):
+    """One who does the same work again and again, as often as there is some."""
+
+    def wake(self) -> None:
+        """Have the work done after this call began, at least once; returns at once."""
+        ...
+
+    def end(self) -> None:
+        """Do it no more; work under way is not waited for."""
+        ...
+
+
+class Workers(Protocol):
+    """Where workers come from. Safe for many threads."""
+
+    def start(self, name: str, work: Callable[[], None]) -> Worker:
+        """Make a worker, who waits until he is woken."""
+        ...
+
+    def spawn(self, name: str, task: Callable[[], None]) -> None:
+        """Have a task done once, beside everything else; nobody waits for it."""
+        ...
+
+
+class ThreadWorkers:
+    """A thread for each worker and for each task; none keeps the process from ending."""
+
+    def start(self, name: str, work: Callable[[], None]) -> Worker:
+        """Start a thread that waits until it is woken."""
+        return _ThreadWorker(name, work)
+
+    def spawn(self, name: str, task: Callable[[], None]) -> None:
+        """Start a thread."""
+        threading.Thread(target=task, name=name, daemon=True).start()
+
+
+class _ThreadWorker:
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        self._work = work
+        self._wanted = threading.Event()
+        self._is_ended = False
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            self._wanted.clear()
+            if self._is_ended:
+                return
+            self._work()
+
+    def wake(self) -> None:
+        self._wanted.set()
+
+    def end(self) -> None:
+        self._is_ended = True
+        self._wanted.set()

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from quiver.config import Config
     from quiver.config_file import LoadedConfig, load_config
     from quiver.consumer import Consumer, subscribe
+    from quiver.cursors import Cursor, cursor
     from quiver.engine import (
         Adopted,
         Follower,
@@ -75,6 +76,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "Consumer",
+    "Cursor",
     "DamageError",
     "DamagedEntry",
     "FencedError",
@@ -103,6 +105,7 @@ __all__ = [
     "__version__",
     "adopt",
     "aio",
+    "cursor",
     "load_config",
     "open",
     "read_progress",
@@ -114,6 +117,7 @@ _LAZY = {
     "Adopted": "quiver.engine",
     "Config": "quiver.config",
     "Consumer": "quiver.consumer",
+    "Cursor": "quiver.cursors",
     "Follower": "quiver.engine",
     "LoadedConfig": "quiver.config_file",
     "Progress": "quiver.engine",
@@ -125,6 +129,7 @@ _LAZY = {
     "Store": "quiver.engine",
     "adopt": "quiver.engine",
     "aio": "quiver.aio",
+    "cursor": "quiver.cursors",
     "load_config": "quiver.config_file",
     "open": "quiver.engine",
     "read_progress": "quiver.engine",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from quiver.engine import ingest, maintenance, sealed
 from quiver.engine.commit import GroupCommit, settling
@@ -24,6 +24,9 @@ from quiver.engine.worker import Worker
 from quiver.errors import CapacityError, ClosedError
 from quiver.segment import SegmentInfo
 from quiver.timeline import Time, time_ns
+
+if TYPE_CHECKING:
+    from quiver.cursors import Cursor
 
 __all__ = ["Store"]
 
@@ -186,6 +189,17 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         with self._core.lock:
             self.check_usable()
             return heartbeat(self._core, None if time is None else time_ns(time))
+
+    def cursor(self, **options: Any) -> Cursor:  # noqa: ANN401
+        """Go through all cores of this store in order of time; the options of ``quiver.cursor``.
+
+        It reads what is on the disk, and lives no longer than the store.
+        """
+        from quiver.cursors import cursor
+
+        self.check_usable()
+        core = self._core
+        return cursor(self, disk=core.disk, clock=core.clock, **options)
 
     @property
     def listeners(self) -> Listeners:

@@ -31,7 +31,7 @@ from typing import Any
 
 from quiver.casts.conform import conform
 from quiver.scan.open_bundle import OpenBundle, OpenSlot
-from quiver.scan.open_log import take_snapshot
+from quiver.scan.open_log import take_core_snapshot, take_snapshot
 from quiver.scan.plan import Extent
 from quiver.scan.query import Verify
 from quiver.scan.snapshot import SegmentRef, SlotPart
@@ -47,6 +47,7 @@ __all__ = [
     "SlotPart",
     "conform",
     "scan",
+    "take_core_snapshot",
     "take_snapshot",
 ]
 

@@ -54,7 +54,7 @@ from quiver.wal.reader import Entry, Tail, begin_of, missing_bundles, walk
 from quiver.wal.start import Start
 from quiver.wal.truncate import read_sidecar
 
-__all__ = ["KEPT_BYTES_MAX", "take_snapshot"]
+__all__ = ["KEPT_BYTES_MAX", "take_core_snapshot", "take_snapshot"]
 
 KEPT_BYTES_MAX: Final = 64 << 20
 """Payloads of open bundles that a snapshot keeps in memory: two segments of the default size.
@@ -86,6 +86,14 @@ def take_snapshot(
         bundles += found
         room -= sum(len(slot.data or b"") for bundle in found for slot in bundle.slots)
     return tuple(segments), tuple(bundles)
+
+
+def take_core_snapshot(
+    disk: Disk, manifest: StoreManifest, core: int
+) -> tuple[tuple[SegmentRef, ...], list[OpenBundle]]:
+    """List segments and open bundles of one core, both of one moment, as ``take_snapshot`` does."""
+    coverage, found = _read_core(disk, core, _Wanted(manifest, None, KEPT_BYTES_MAX))
+    return coverage.segments, found
 
 
 class _Wanted(NamedTuple):

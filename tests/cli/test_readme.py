@@ -23,7 +23,7 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     done = [sample for sample in samples() if "quiver.spark" not in sample]
-    assert len(done) == len(samples()) - 1 == 10
+    assert len(done) == len(samples()) - 1 == 11
     for sample in done[:2]:
         exec(sample, names)
     assert quiver.scan("store", slot="events").to_table().num_rows == 2
@@ -40,8 +40,10 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
     exec(done[7], names)
     assert capsys.readouterr().out == "0 1\n"
     exec(done[8], names)
-    assert capsys.readouterr().out == "[b'one', b'two']\n"
+    assert capsys.readouterr().out == "[[{'price': 101.7}]]\n"
     exec(done[9], names)
+    assert capsys.readouterr().out == "[b'one', b'two']\n"
+    exec(done[10], names)
     assert capsys.readouterr().out == "[{'id': 1, 'name': 'Ann'}]\n"
 
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from quiver.clock import Clock, SystemClock
-from quiver.cursors.blocks import Block
+from quiver.cursors.blocks import Block, timely
 from quiver.cursors.merged import Cursor, Options
 from quiver.cursors.message import Message, Position
 from quiver.disk import Disk, LocalDisk
@@ -28,7 +28,7 @@ from quiver.timeline import Time
 if TYPE_CHECKING:
     from quiver.engine import Store
 
-__all__ = ["Block", "Cursor", "Message", "Position", "cursor"]
+__all__ = ["Block", "Cursor", "Message", "Position", "cursor", "timely"]
 
 
 def cursor(

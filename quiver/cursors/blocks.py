@@ -13,15 +13,39 @@ if it had never been listed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from quiver.disk import Disk
+from quiver.engine.numbers import core_folder
+from quiver.engine.timekeeping import read_timeline
 from quiver.errors import InputError, MissingError
 from quiver.scan.snapshot import SegmentRef
 from quiver.segment import read_info
+from quiver.timeline import Saved
 
-__all__ = ["Block", "Blocks"]
+__all__ = ["Block", "Blocks", "is_ordered", "timely"]
+
+
+def is_ordered(saved: Saved | None) -> bool:
+    """Whether times of a core never fall from now on, as far as its writers say."""
+    return saved is not None and saved.rule != "clock"
+
+
+def timely(disk: Disk, segments: Iterable[SegmentRef], times: tuple[int, int]) -> list[SegmentRef]:
+    """Leave out segments of which all bundles are before or behind a range, both ends included.
+
+    Of cores whose times never fall, by a bisection; those of other cores all stay.
+    """
+    found: list[SegmentRef] = []
+    for core, group in itertools.groupby(sorted(segments), lambda ref: ref.core):
+        listed = list(group)
+        saved = read_timeline(disk, core_folder(core))  # Behind the listing: it may change.
+        if saved is not None and is_ordered(saved):
+            listed = Blocks(disk, listed, saved.ordered_from).timely(*times)
+        found += listed
+    return found
 
 
 class Block(NamedTuple):
@@ -126,6 +150,17 @@ class Blocks:
         mixed = [b for ref in self._mixed if (b := self._block(ref)) is not None]
         mixed.sort(key=lambda block: (block.end_ns, block.segment_seq), reverse=True)
         yield from (b for b in mixed if b.end_ns >= start_ns and b.start_ns <= end_ns)
+
+    def timely(self, start_ns: int, end_ns: int) -> list[SegmentRef]:
+        """List the segments that may have times from ``start_ns`` to ``end_ns``, both included.
+
+        Looks up as few as a bisection does; what does not ascend may have any times.
+        """
+        end = self._place(end_ns, behind=True)
+        last = self._refs[end - 1] if end else None
+        first = self._place(start_ns, behind=False)
+        chosen = [ref for ref in self._refs[first:] if last is not None and ref <= last]
+        return [*self._mixed, *chosen]
 
     def find(self, time_ns: int) -> tuple[Block, ...]:
         """Give the block that a time is in, or else the next one; empty if there is none.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from quiver.cursors.blocks import Block, Blocks
+from quiver.cursors.blocks import Block, Blocks, is_ordered
 from quiver.cursors.inside import Opened, Wanted, open_block, open_log
 from quiver.cursors.message import Key, Message, Position
 from quiver.disk import Disk
@@ -23,17 +23,11 @@ from quiver.errors import InputError, MissingError
 from quiver.manifest import StoreManifest
 from quiver.scan import OpenBundle, SegmentRef, take_core_snapshot
 from quiver.scan.snapshot import list_segments
-from quiver.timeline import Saved
 
-__all__ = ["Partition", "is_ordered"]
+__all__ = ["Partition"]
 
 _NEVER: Final = 1 << 64
 """Above the number of any segment."""
-
-
-def is_ordered(saved: Saved | None) -> bool:
-    """Whether times of a core never fall from now on, as far as its writers say."""
-    return saved is not None and saved.rule != "clock"
 
 
 class Partition:

@@ -13,7 +13,9 @@ Options, in any case (``quiver.spark.options``); an unknown one is an error:
 ``startingSegment``    from this segment on: ``12`` for all cores, or ``core_0:12,core_1:3``
 ``endingSegment``      up to this segment, and without it (``quiver.spark.span``)
 ``startingTime``       bundles appended from then on: ISO 8601, or nanoseconds since 1970
-``endingTime``         bundles appended before that
+``endingTime``         bundles appended before that; cursors include both ends. Of cores whose
+                       times never fall, segments out of range are not looked into, so the columns
+                       are those of the others, as with a range of segments
 ``includeMetadata``    ``true`` adds ``_core``, ``_segment_seq``, ``_bundle_index``,
                        ``_ingestion_time``, ``_row_index`` (in the bundle) and ``_store_id``
                        behind the other columns
@@ -83,6 +85,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from quiver.cursors import timely
 from quiver.disk import LocalDisk
 from quiver.errors import ConfigError, MissingError, QuiverError
 from quiver.scan import Scan
@@ -96,6 +99,7 @@ from quiver.spark.stream import QuiverStreamReader
 from quiver.spark.stream_query import stream_query, stream_schema, with_metadata
 from quiver.spark.tasks import METADATA, Recipe, expired, store_id_of
 from quiver.spark.worker import settle
+from quiver.timeline import TIME_MAX
 
 __all__ = ["QuiverDataSource"]
 
@@ -254,10 +258,21 @@ class QuiverDataSource(DataSource):
                 return scan
             self._whole = scan
             if times != (None, None):
-                scan = Scan(self._path, slot=slot, columns=columns or None, ingestion_time=times)
+                scan = _timely(
+                    Scan(self._path, slot=slot, columns=columns or None, ingestion_time=times),
+                    times,
+                )
             if start is None and end is None:
                 return scan
             strict = given.get(o.FAIL_ON_DATA_LOSS, True)
             return scan.among(choose_segments(scan.segments, start, end, strict=strict))
         except QuiverError as error:
             return error.with_traceback(None)  # Frames cannot be pickled, and hold what they saw.
+
+
+def _timely(scan: Scan, times: tuple[int | None, int | None]) -> Scan:
+    """Leave out the segments that lie outside of a range; of few of them the end is read for it."""
+    low, high = times
+    last_ns = TIME_MAX if high is None else high - 1  # The range is half-open.
+    with closing(LocalDisk(scan.path)) as disk:
+        return scan.among(timely(disk, scan.segments, (0 if low is None else low, last_ns)))

@@ -25,9 +25,9 @@ NOTES: Final = f"""
 
 Requests are what the SDK of OpenTelemetry encodes: log records with five attributes, a body of
 {BODY_BYTES} bytes and the ids of a span; spans with five attributes and an event; points of a
-counter and of a gauge. Each has a number of its own, by which the sink knows it. The sink is a
-server of gRPC in a process of its own that answers at once. Sender, `quiver run` and sink share the
-same cores.
+counter and of a gauge. Each has a number of its own in its first item, by which the sink knows it;
+what is around the items is the same in each, as that of one sender is. The sink is a server of gRPC
+in a process of its own that answers at once. Sender, `quiver run` and sink share the same cores.
 
 - *Of one core*: {RECORDS:,} records of one round, in one thread, into a new store on the disk with
   a sync at the end and all of it in segments; what is told is records by the processor's time of

@@ -60,19 +60,22 @@ def _resource() -> Resource:
             "service.name": "shop",
             "service.instance.id": "shop-7f9c",
             "host.name": "node-12",
-            "bench.request": _NO_NUMBER.decode(),
         }
     )
 
 
-def _attributes(chance: random.Random) -> dict[str, Any]:
-    """Five, as a server of HTTP has them: some of few values, some of many."""
+def _attributes(chance: random.Random, *, is_first: bool) -> dict[str, Any]:
+    """Five, as a server of HTTP has them: some of few values, some of many.
+
+    The first item of a request has its number: what is around the items is the same in each.
+    """
+    user = f"{chance.getrandbits(64):016x}"
     return {
         "http.request.method": chance.choice(_METHODS),
         "http.response.status_code": chance.choice(_STATUSES),
         "url.path": f"/orders/{chance.randrange(5000)}",
         "duration_ms": round(chance.expovariate(0.1), 3),
-        "user.id": f"{chance.getrandbits(64):016x}",
+        "user.id": _NO_NUMBER.decode() if is_first else user,
     }
 
 
@@ -98,7 +101,7 @@ def log_request(records: int) -> Template:
                 severity_number=SeverityNumber.INFO if number % 10 else SeverityNumber.ERROR,
                 severity_text="INFO" if number % 10 else "ERROR",
                 body=_body(chance),
-                attributes=_attributes(chance),
+                attributes=_attributes(chance, is_first=number == 0),
                 trace_id=chance.getrandbits(128) or 1,
                 span_id=chance.getrandbits(64) or 1,
             )
@@ -114,9 +117,9 @@ def span_request(spans: int) -> Template:
     provider = TracerProvider(resource=_resource())
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("shop.orders", "1.0")
-    for _ in range(spans):
+    for number in range(spans):
         with tracer.start_as_current_span("order", kind=SpanKind.SERVER) as span:
-            span.set_attributes(_attributes(chance))
+            span.set_attributes(_attributes(chance, is_first=number == 0))
             span.add_event("taken", {"from": "cart"})
     return Template(encode_spans(exporter.get_finished_spans()).SerializeToString(), spans)
 
@@ -128,10 +131,10 @@ def metric_request(points: int) -> Template:
     reader = InMemoryMetricReader()
     meter = MeterProvider([reader], _resource(), shutdown_on_exit=False).get_meter("shop", "1.0")
     counter, gauge = meter.create_counter("orders", "1"), meter.create_gauge("load", "1")
-    for _ in range(points // 2):
-        attributes = _attributes(chance)
+    for number in range(points // 2):
+        attributes = _attributes(chance, is_first=number == 0)
         counter.add(1, attributes)
-        gauge.set(chance.random(), attributes)
+        gauge.set(chance.random(), attributes if number else _attributes(chance, is_first=False))
     found = encode_metrics(reader.get_metrics_data())
     reader.shutdown()
     return Template(found.SerializeToString(), points)

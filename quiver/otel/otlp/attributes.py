@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from quiver.errors import InputError
 from quiver.otel.otlp.columns import Columns, words
+from quiver.otel.otlp.few import read_few
 from quiver.otel.otlp.limits import Limits
-from quiver.otel.otlp.values import read_values
-from quiver.otel.wire import Ranges, Source, binaries, last_texts, read, span
+from quiver.otel.otlp.values import Values, read_values
+from quiver.otel.wire import FEW, Ranges, Source, binaries, last_texts, read, span
 
 __all__ = ["check_parts", "read_attributes"]
 
@@ -35,14 +36,21 @@ def read_attributes(
     if not count:
         return None
     check_parts(count, limits)
-    level = read(source, parts.each_its_own(), [span(_KEY), span(_VALUE)], count=count)
+    room = limits.depth - depth
+    found = read_few(source, parts, room=room) if count <= FEW else None
+    keys, values = _read_many(source, parts, room) if found is None else found
     columns = Columns()
     columns.add("parent_id", pa.array(parts.owner.astype(ids.to_pandas_dtype())), nullable=False)
-    columns.add("key", _keys(source, last_texts(source, level, _KEY)), nullable=False)
-    room = limits.depth - depth
-    values = level.ranges(_VALUE)
-    read_values(source, values, count=count, room=room, told=True).add_to(columns)
+    columns.add("key", keys, nullable=False)
+    values.add_to(columns)
     return columns.batch()
+
+
+def _read_many(source: Source, parts: Ranges, room: int) -> tuple[pa.Array[Any], Values]:
+    count = parts.size
+    level = read(source, parts.each_its_own(), [span(_KEY), span(_VALUE)], count=count)
+    keys = _keys(source, last_texts(source, level, _KEY))
+    return keys, read_values(source, level.ranges(_VALUE), count=count, room=room, told=True)
 
 
 def check_parts(count: int, limits: Limits) -> None:

@@ -11,13 +11,16 @@ import pyarrow as pa
 
 from quiver.errors import InputError
 from quiver.otel.otlp.containers import Part, read_parts
+from quiver.otel.otlp.frames import read_frame
 from quiver.otel.otlp.limits import Limits
-from quiver.otel.wire import FEW, Ints, Ranges, Source, frame, span, take_apart
+from quiver.otel.wire import FEW, Ranges, Source, frame, span, take_apart
 
 __all__ = ["read_request"]
 
 _FRAME_BYTES_MAX: Final = 1 << 13
 _FRAMES_MAX: Final = 64
+_FILLED_MAX: Final = 1 << 10
+"""So many rows are kept for the next request: SDKs send as many as they may in each."""
 _ONE: Final = frame(2, b"")
 
 
@@ -52,22 +55,28 @@ def _few(source: Source, limits: Limits) -> list[Part] | None:
     request, total = b"".join(around), sum(counts)
     if len(request) > _FRAME_BYTES_MAX or total > min(limits.batch_items, limits.items):
         return None
-    parts = _read_frame(request, limits)
     if not counts:
+        _read_frame(request, limits)
         return []
     items = Ranges(np.arange(total), np.concatenate(starts), np.concatenate(ends))
-    return [_filled(parts[0], items, np.repeat(np.arange(len(counts)), counts))]
+    fill = _filled if total <= _FILLED_MAX else _filled.__wrapped__
+    part = fill(request, tuple(counts), limits)
+    return [Part(items, part.around, part.ours, dict(part.payloads))]
 
 
 @lru_cache(_FRAMES_MAX)
 def _read_frame(request: bytes, limits: Limits) -> tuple[Part, ...]:
     """Read a request that has one empty item in each scope that has any: one part, or none."""
-    return tuple(read_parts(Source(request), limits))
+    source = Source(request)
+    part = read_frame(source, limits)
+    return tuple(read_parts(source, limits)) if part is None else (part,)
 
 
-def _filled(frame_: Part, items: Ranges, scope: Ints) -> Part:
-    """Give a part with these items, each in the scope of that number."""
-    rows = pa.array(scope, pa.int64())
-    around = [(name, column.take(rows)) for name, column in frame_.around]
-    ours = [(name, column.take(rows)) for name, column in frame_.ours]
-    return Part(items, around, ours, dict(frame_.payloads))
+@lru_cache(_FRAMES_MAX)
+def _filled(request: bytes, counts: tuple[int, ...], limits: Limits) -> Part:
+    """Give what is around items if there are so many in each scope: without the items."""
+    [part] = _read_frame(request, limits)
+    rows = pa.array(np.repeat(np.arange(len(counts)), counts), pa.int64())
+    around = [(name, column.take(rows)) for name, column in part.around]
+    ours = [(name, column.take(rows)) for name, column in part.ours]
+    return Part(part.items, around, ours, part.payloads)

@@ -26,7 +26,19 @@ from quiver.otel.wire import (
     varint,
 )
 
-__all__ = ["BOOL", "BYTES", "DOUBLE", "EMPTY", "INT", "LIST", "MAP", "STR", "Values", "read_values"]
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "CASES",
+    "DOUBLE",
+    "EMPTY",
+    "INT",
+    "LIST",
+    "MAP",
+    "STR",
+    "Values",
+    "read_values",
+]
 
 EMPTY, STR, INT, DOUBLE, BOOL, MAP, LIST, BYTES = range(8)
 """The kinds as OTAP numbers them."""
@@ -37,7 +49,7 @@ class _Case(NamedTuple):
     kind: int
 
 
-_CASES: Final = (
+CASES: Final = (
     _Case(span(1), STR),
     _Case(varint(2), BOOL),
     _Case(varint(3), INT),
@@ -46,7 +58,8 @@ _CASES: Final = (
     _Case(span(6), MAP),
     _Case(span(7), BYTES),
 )
-_TAGS: Final = tuple(case.tag for case in _CASES)
+"""The tag of each kind."""
+_TAGS: Final = tuple(case.tag for case in CASES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +114,7 @@ def read_values(
 def _kinds(level: Level) -> NDArray[np.uint8]:
     """Tell of each value which kind it has: the one that came last."""
     kind, fields = np.zeros(level.count, np.uint8), 0
-    found = [case for case in _CASES if case.tag in level]
+    found = [case for case in CASES if case.tag in level]
     for tag, case in found:
         owner = level.fields(tag)[0]
         kind[owner], fields = case, fields + owner.size

@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import Final
 
 from quiver.errors import InputError
+from quiver.otel.wire.alike import row_of
 from quiver.otel.wire.source import Source, malformed
 from quiver.otel.wire.varints import SHORT, VARINT_SIZE_MAX
 
@@ -17,6 +18,8 @@ __all__ = ["DEPTH_MAX", "Lone", "fields_of", "lone_varint", "read_alone", "take_
 DEPTH_MAX: Final = 100
 """How deep groups may lie in each other, as libraries of protobuf have it."""
 
+_ROW_MIN: Final = 16
+"""Where so many ranges of the size of the first would fit, they are looked for all at once."""
 _TAG_MAX: Final = (1 << 32) - 1
 _U64_MAX: Final = (1 << 64) - 1
 _VARINT, _WORD, _RANGE, _GROUP, _GROUP_END, _HALF = range(6)
@@ -109,11 +112,17 @@ def take_apart(
     """
     data, column, others = source.data, Lone(), list[bytes]()
     start, stop = column.start.append, column.value.append
-    begin = at
+    begin, is_row = at, True
     while at < end:  # Thousands of messages in one: no step that can be spared.
         begin = at
         if data[at] == tag:
             size = data[at + 1]
+            if is_row:
+                is_row = False
+                long = size + (data[at + 2] << 7) if size >= 0x80 else size  # noqa: PLR2004
+                if _ROW_MIN * long < end - at:
+                    at = _take_row(source, at, end, column=column)
+                    continue
             if size < 0x80:  # noqa: PLR2004
                 start(at + 2)
                 at += size + 2
@@ -132,6 +141,14 @@ def take_apart(
     if at > end:
         raise _too_long(begin)
     return column.start, column.value, b"".join(others)
+
+
+def _take_row(source: Source, at: int, end: int, *, column: Lone) -> int:
+    """Take as many ranges as are found at once; give where the last of them ends."""
+    starts, stops = row_of(source, at, end)
+    column.start.frombytes(starts.tobytes())
+    column.value.frombytes(stops.tobytes())
+    return int(stops[-1]) if stops.size else at
 
 
 def _any_field(source: Source, begin: int, end: int, *, found: Mapping[int, Lone]) -> int:

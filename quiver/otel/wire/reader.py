@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from quiver.otel.wire.alike import PLAIN_TAGS, walk
 from quiver.otel.wire.lone import Lone, read_alone
 from quiver.otel.wire.source import (
     BYTES_MAX,
@@ -35,7 +36,10 @@ _SIZES: Final = np.array([0, 8, 0, 0, 0, 4, 0, 0], np.int64)
 _FEW_TAGS: Final = 8
 _FEW_EACH: Final = 8
 """So few tags, with so many messages each, are sooner read one by one than all at once."""
-_PLAIN_TAGS: Final = frozenset(tag for tag in range(8, 0x80) if tag & 7 in {0, 1, 2, 5})
+_LAYOUTS: Final = 4
+"""So many layouts of messages are tried, as long as each is that of a good part of the rest."""
+_PART: Final = 4
+_ALIKE_MIN: Final = 6
 _KNOWN: Final = np.array([True, True, True, False, False, True, False, False])
 
 
@@ -145,10 +149,32 @@ def read(source: Source, messages: Ranges, tags: Iterable[int], *, count: int) -
     has_bytes = at < end
     if np.count_nonzero(has_bytes) < at.size:
         owner, at, end = owner[has_bytes], at[has_bytes], end[has_bytes]
+    for _ in range(_LAYOUTS):
+        before = at.size
+        if before > _ALIKE_MIN:
+            owner, at, end = _walk(source, (owner, at, end), found)
+        if before - at.size <= before // _PART:
+            break
     while at.size > FEW:
         owner, at, end = _step(source, (owner, at, end), found)
     _read_alone(source, (owner, at, end), found)
     return Level(count, found)
+
+
+def _walk(
+    source: Source, messages: tuple[Ints, Ints, Ints], found: dict[int, _Found]
+) -> tuple[Ints, Ints, Ints]:
+    """Read the messages that are laid out as the first of them; give the others."""
+    owner, at, end = messages
+    alike = walk(source, at, end)
+    if alike is None:
+        return messages
+    rest = ~alike.fine
+    mine = owner[alike.fine] if np.count_nonzero(rest) else owner
+    for tag in found.keys() & set(alike.tags):
+        each, start, value = alike.fields(tag)
+        found[tag].add(np.repeat(mine, each) if each > 1 else mine, start, value)
+    return owner[rest], at[rest], end[rest]
 
 
 def _step(
@@ -161,7 +187,7 @@ def _step(
     tags = [tag]
     if np.count_nonzero(first == tag) < first.size:
         tags = np.flatnonzero(np.bincount(first)).tolist()
-    if len(tags) > min(_FEW_TAGS, at.size // _FEW_EACH) or not _PLAIN_TAGS.issuperset(tags):
+    if len(tags) > min(_FEW_TAGS, at.size // _FEW_EACH) or not PLAIN_TAGS.issuperset(tags):
         odd = _odd(source, first, at)
         if np.count_nonzero(odd):
             _read_alone(source, (owner[odd], at[odd], end[odd]), found)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from quiver.config import SegmentConfig
 from quiver.payload import EncodedBundle
-from quiver.segment import Rest, SegmentBuilder, no_rest
+from quiver.segment import Builder, Keeper, Rest, SegmentBuilder, no_rest
 from quiver.slots import SlotTable
 
 __all__ = ["AHEAD_BYTES", "Preparation"]
@@ -24,11 +24,17 @@ A look costs about as much as the work on a megabyte, however little came.
 
 
 class Preparation:
-    """The builder of one segment, which several threads may reach for."""
+    """The builder of one segment, which several threads may reach for.
 
-    def __init__(self, config: SegmentConfig, rest: Rest = no_rest) -> None:
+    It unites dictionaries, or ``keeps`` payloads as they came.
+    """
+
+    def __init__(self, config: SegmentConfig, rest: Rest = no_rest, *, keeps: bool = False) -> None:
+        self.keeps = keeps
         self._lock = threading.Lock()
-        self._builder = SegmentBuilder(config, trusted=True, rest=rest)
+        self._builder: Builder = (Keeper if keeps else SegmentBuilder)(
+            config, trusted=True, rest=rest
+        )
         self._wanted = False
         self.spent_ns = 0
         """How long it took so far."""
@@ -47,7 +53,7 @@ class Preparation:
                 self._builder.add(bundles, slots)
                 self._builder.sum_up()
 
-    def hand_over(self) -> SegmentBuilder:
+    def hand_over(self) -> Builder:
         """Give the builder to whoever writes the segment, again and again; nobody else adds."""
         self._wanted = True
         with self._lock:

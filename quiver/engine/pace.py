@@ -41,12 +41,16 @@ class Pace:
         """Start from what is usual."""
         self._how = config.dictionaries
         self._unite_ns = _USUAL
+        self.hurried = config.dictionaries == "keep"
+        """What ``hurries`` said last."""
 
     def hurries(self, work: int, filled_ns: int) -> bool:
         """Whether so much work came too fast, in that time, to be done as fast."""
         if self._how != "auto":
             return self._how == "keep"
-        return work >= _LITTLE and self._unite_ns * work * _SHARE > filled_ns
+        found = work >= _LITTLE and self._unite_ns * work * _SHARE > filled_ns
+        self.hurried = found
+        return found
 
     def keeps(self, work: int, filled_ns: int) -> bool:
         """Whether a segment of so much work keeps its streams as they came."""

@@ -1,7 +1,7 @@
-"""The thread that writes segments, in a store that has a worker, and prepares them before.
+"""Two threads for segments, in a store that has a worker: one writes them, one prepares the next.
 
 The worker itself would be away for too long: it syncs for those who cannot wait, and does the jobs
-of event loops.
+of event loops. Who writes waits for the disk most of the time, and who prepares never does.
 """
 
 from __future__ import annotations
@@ -37,20 +37,27 @@ def look_ahead(core: Core) -> None:
             return
         began_ns = core.clock.monotonic_ns()
         age_ns = began_ns - (opened.opened_ns or began_ns)
+        ahead, segment = core.ahead, core.config.segment
         # What was begun is let go if it is far too fast: the rest of it would take longer.
-        if core.pace.hurries(work_of(opened), age_ns if core.ahead is None else 2 * age_ns):
-            core.ahead = None
+        is_uniting = ahead is not None and not ahead.keeps
+        keeps = core.pace.hurries(work_of(opened), 2 * age_ns if is_uniting else age_ns)
+        if ahead is not None and ahead.keeps != keeps:
+            core.ahead = ahead = None
+        if keeps and segment.compression != "none":
             return
-        if core.ahead is None:
-            core.ahead = Preparation(core.config.segment, resting(core))
-        ahead, slots, done = core.ahead, core.manifest.slots, core.ahead.bundle_count
+        if core.writer is not None and not keeps:  # Both at once would leave little to appends.
+            return
+        if ahead is None:
+            core.ahead = ahead = Preparation(segment, resting(core), keeps=keeps)
+        slots, done = core.manifest.slots, ahead.bundle_count
         if done is None:
             return
         bundles = [b for b in opened.bundles[done:] if isinstance(b, EncodedBundle)]
     with contextlib.suppress(QuiverError, MemoryError, *ARROW_FAULTS):
         ahead.add(bundles, done, slots)
         ahead.spent_ns += core.clock.monotonic_ns() - began_ns
-    _let_go_of_memory()
+    if not keeps:
+        _let_go_of_memory()
 
 
 def _let_go_of_memory() -> None:
@@ -76,11 +83,15 @@ class _LookAhead:
 
 
 class Scribe:
-    """Writes what is sealed, in a thread of its own, which begins with the first segment."""
+    """Has what is sealed written and what is open prepared, each in a thread of its own.
+
+    A thread begins with the first that there is for it to do.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._worker: Worker | None = None
+        self._writer: Worker | None = None
+        self._preparer: Worker | None = None
         self._stopped = False
         # Weak: once it is a file, what was open must not stay in memory.
         self._opened: Callable[[], OpenSegment | None] = lambda: None
@@ -96,27 +107,26 @@ class Scribe:
             self._opened, self._looked_bytes = weakref.ref(opened), 0
         if opened.payload_bytes - self._looked_bytes < AHEAD_BYTES:
             return
-        if self._core.writer is not None:  # Both at once would leave little time to appends.
+        if self._core.writer is not None and not self._core.pace.hurried:
             return
         self._looked_bytes = opened.payload_bytes
         with self._core.lock:
-            self._post(_LookAhead(self._core))
+            if self._preparer is None:
+                self._preparer = self._begin("quiver-ahead")
+            _post(self._preparer, _LookAhead(self._core))
 
     def ask(self) -> bool:
         """Have it write what is sealed; False if it cannot: it has ended, or there is no thread."""
         with self._core.lock:
-            return self._post(self)
+            if self._writer is None:
+                self._writer = self._begin("quiver-scribe")
+            return _post(self._writer, self)
 
-    def _post(self, job: Job) -> bool:
-        if self._stopped:
-            return False
-        try:
-            if self._worker is None:
-                self._worker = Worker("quiver-scribe")
-            self._worker.post(job)
-        except (ClosedError, RuntimeError):
-            return False
-        return True
+    def _begin(self, name: str) -> Worker | None:
+        if not self._stopped:
+            with contextlib.suppress(RuntimeError):
+                return Worker(name)
+        return None
 
     def run(self) -> None:
         """Write it, unless somebody else did or is at it."""
@@ -128,9 +138,21 @@ class Scribe:
         """Leave it to whoever closes the store."""
 
     def stop(self) -> None:
-        """End the thread after what it is at, and wait for that."""
+        """End the threads after what they are at, and wait for that."""
         with self._core.lock:
             self._stopped = True
-            worker = self._worker
+            workers = (self._preparer, self._writer)
+        for worker in workers:
+            if worker is not None:
+                worker.stop()
+
+
+def _post(worker: Worker | None, job: Job) -> bool:
+    """Let a thread do a job; False if it cannot."""
+    try:
         if worker is not None:
-            worker.stop()
+            worker.post(job)
+            return True
+    except ClosedError:
+        pass
+    return False

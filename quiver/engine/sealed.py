@@ -209,7 +209,9 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
     folder = core.path("segments")
     ahead, work = sealed.ahead, work_of(sealed.content)
     began_ns = core.clock.monotonic_ns()
-    keep = not ahead and core.pace.keeps(work, sealed.filled_ns)
+    keep = (ahead is None or ahead.keeps) and core.pace.keeps(work, sealed.filled_ns)
+    if ahead is not None and ahead.keeps != keep:
+        ahead = None  # It was given up, late.
     try:
         info = write_segment(
             core.disk,

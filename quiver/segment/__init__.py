@@ -7,7 +7,9 @@
 ``mould``         directories of one shape, decoded once
 ``manifest``      one row for each bundle
 ``stream``        chunks of one schema become Arrow files, their dictionaries united
+``gather``        payloads grouped by what may share a stream
 ``builder``       the streams of a segment, of bundles that come some at a time
+``keeper``        the same of payloads that are kept as they came
 ``kept``          payloads as Arrow files of their own, uncopied, where there is no time for that
 ``small``         small payloads united in a few calls, then
 ``open_segment``  bundles in memory until they are a file
@@ -21,11 +23,12 @@
 ================  ============================================================================
 """
 
-from quiver.segment.builder import SegmentBuilder
+from quiver.segment.builder import Builder, SegmentBuilder
 from quiver.segment.catalog import Catalog, SegmentInfo, read_info, read_noted
 from quiver.segment.directory import Description
 from quiver.segment.format import Extension, Footer, parse_segment_name, segment_name
 from quiver.segment.glance import Glance, glance
+from quiver.segment.keeper import Keeper
 from quiver.segment.memory import open_bytes
 from quiver.segment.open_segment import OpenSegment
 from quiver.segment.reader import SegmentReader
@@ -35,12 +38,14 @@ from quiver.segment.tables import BundleEntry, SlotRef, StreamEntry
 from quiver.segment.writer import SegmentLabel, encode_segment, write_segment
 
 __all__ = [
+    "Builder",
     "BundleEntry",
     "Catalog",
     "Description",
     "Extension",
     "Footer",
     "Glance",
+    "Keeper",
     "OpenSegment",
     "Rest",
     "SegmentBuilder",

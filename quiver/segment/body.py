@@ -46,13 +46,15 @@ class KeptBodies(NamedTuple):
     """Whole streams one after the other: ``head``, a payload as it came, and its tail, of each.
 
     Very many, so that they are columns and no objects. Pages have checksums in those alone whose
-    payload has ``paged_bytes`` or more.
+    payload has ``paged_bytes`` or more. ``sums`` are those of the first ones, as far as somebody
+    computed them before.
     """
 
     head: bytes
     payloads: Sequence[memoryview]
     tails: Sequence[bytes]
     paged_bytes: int
+    sums: Sequence[Sums]
 
     @property
     def stream_count(self) -> int:

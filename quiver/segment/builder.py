@@ -7,18 +7,16 @@ streams depend on the bundles and their order alone, not on how many came togeth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from quiver.config import SegmentConfig
 from quiver.errors import InputError
-from quiver.ipc import decode_own_streams, decode_stream, schema_message
+from quiver.ipc import decode_own_streams
 from quiver.payload import EncodedBundle
-from quiver.segment.kept import KEPT_BYTES_MIN, keep
-from quiver.segment.open_segment import check_bundle
+from quiver.segment.gather import Key, Members, gather
 from quiver.segment.rest import Rest, no_rest
-from quiver.segment.small import unite_small
 from quiver.segment.stream import (
     Chunks,
     FinishedStreams,
@@ -28,9 +26,7 @@ from quiver.segment.stream import (
 )
 from quiver.slots import SlotTable
 
-__all__ = ["BuiltStreams", "SegmentBuilder"]
-
-_Key: TypeAlias = tuple[int, bytes, bytes]
+__all__ = ["Builder", "BuiltStreams", "SegmentBuilder", "refuse_unsound"]
 
 _WINDOW: Final = 1024
 """Chunks that a stream is offered at once; fewer while they do not fit."""
@@ -45,16 +41,29 @@ class BuiltStreams(NamedTuple):
     streams: FinishedStreams
 
 
-class _Members(NamedTuple):
-    """Payloads of one key, as columns: the index of the bundle of each, its bytes, its rows."""
+class Builder(Protocol):
+    """What takes the bundles of a segment in while it is open, and gives its streams at the end."""
 
-    bundles: list[int]
-    payloads: list[memoryview]
-    rows: list[int]
+    bundles: list[EncodedBundle]
+    sound: bool
 
-    @classmethod
-    def none(cls) -> _Members:
-        return cls([], [], [])
+    def add(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> None:
+        """Take bundles in, behind those that are in."""
+        ...
+
+    def sum_up(self) -> None:
+        """Do what can be done for what is in."""
+        ...
+
+    def finish(self) -> list[BuiltStreams]:
+        """Give the streams of all bundles so far; may be called again."""
+        ...
+
+
+def refuse_unsound(builder: Builder) -> None:
+    """Raise InputError if an ``add`` failed before."""
+    if not builder.sound:
+        raise InputError("a builder is used after it failed", hint="begin with a new one")
 
 
 class SegmentBuilder:
@@ -71,7 +80,7 @@ class SegmentBuilder:
         self._config = config
         self._trusted = trusted
         self._rest = rest
-        self._groups: dict[tuple[int, bytes, bytes], _Group] = {}
+        self._groups: dict[Key, _Group] = {}
 
     def add(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> None:
         """Take bundles in, behind those that are in; ``slots`` has all that they fill.
@@ -79,76 +88,23 @@ class SegmentBuilder:
         Raises InputError for a slot that is not there, and DamagedEntry for a payload that is not
         what it says; then this builder is of no use any more.
         """
-        if not self.sound:
-            raise InputError("a builder is used after it failed", hint="begin with a new one")
+        refuse_unsound(self)
         self.sound = False
-        for key, members in self._gathered(bundles).items():
+        gathered = gather(bundles, len(self.bundles), trusted=self._trusted, rest=self._rest)
+        for key, members in gathered.items():
             self._rest()
-            self._add(key, members, slots)
+            self.take(key, members, slots[key[0]].event_time)
         self.bundles += bundles
         self.sound = True
 
-    def _add(self, key: _Key, members: _Members, slots: SlotTable) -> None:
+    def take(self, key: Key, members: Members, event_column: str) -> None:
+        """Take payloads of one key in, whose bundles somebody else keeps count of."""
         batches = decode_own_streams(members.payloads)
         group = self._groups.get(key)
         if group is None:
-            event_column = slots[key[0]].event_time
             group = _Group(batches[0].schema, event_column, self._config)
             self._groups[key] = group
         group.add(Chunks(members.bundles, batches, members.payloads))
-
-    def _gathered(self, bundles: Sequence[EncodedBundle]) -> dict[_Key, _Members]:
-        """Group the payloads of more bundles by slot, fingerprint and schema."""
-        gathered: dict[_Key, _Members] = {}
-        last: dict[tuple[int, bytes], tuple[bytes, _Members]] = {}
-        for index, bundle in enumerate(bundles, len(self.bundles)):
-            check_bundle(bundle)
-            self._rest()
-            for slot_id, _, fingerprint, rows, data in bundle.payloads:
-                if not self._trusted:
-                    decode_stream(data, rows=rows)
-                payload = memoryview(data)
-                known = last.get((slot_id, fingerprint))
-                # Two schemas that share a fingerprint by mistake are kept apart here and not
-                # refused, since the bundles were taken long ago.
-                if known is None or bytes(payload[: len(known[0])]) != known[0]:
-                    key = slot_id, fingerprint, schema_message(payload)
-                    known = key[2], gathered.setdefault(key, _Members.none())
-                    last[slot_id, fingerprint] = known
-                members = known[1]
-                members.bundles.append(index)
-                members.payloads.append(payload)
-                members.rows.append(rows)
-        return gathered
-
-    def keep(self, bundles: Sequence[EncodedBundle], slots: SlotTable) -> list[BuiltStreams]:
-        """Give the streams of bundles, with each payload as it came unless it is small.
-
-        For a builder without a bundle, which is of no use afterwards. Raises what ``add`` does.
-        """
-        self.sound = False
-        built = []
-        for key, members in self._gathered(bundles).items():
-            self._rest()
-            schema = pa.ipc.read_schema(pa.py_buffer(members.payloads[0]))
-            kept = self._kept(schema, members, slots[key[0]].event_time)
-            if kept is None:
-                self._add(key, members, slots)
-            else:
-                built.append(BuiltStreams(key[0], key[1], schema, kept))
-        return [*built, *self.finish()]
-
-    def _kept(
-        self, schema: pa.Schema, members: _Members, event_column: str
-    ) -> FinishedStreams | None:
-        """Keep payloads of one schema, or unite small ones in little time; None if neither can."""
-        bundles, payloads, rows = members
-        if sum(map(len, payloads)) < KEPT_BYTES_MIN * len(payloads):
-            chunks = Chunks(bundles, decode_own_streams(payloads), payloads)
-            return unite_small(schema, chunks, event_column, config=self._config)
-        return keep(
-            schema, bundles, payloads, rows=rows, event_column=event_column, rest=self._rest
-        )
 
     def sum_up(self) -> None:
         """Compute checksums of what is in, so that nobody must who writes the segment."""

@@ -7,7 +7,6 @@ bounds of columns and chunks, and the number of nulls. Small ones have no checks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,56 +16,90 @@ from quiver.ipc_around import FILE_HEAD, FileAround
 from quiver.segment.body import KeptBodies
 from quiver.segment.bounds import ColumnBounds
 from quiver.segment.events import EventRanges, event_place, event_ranges
-from quiver.segment.rest import Rest, no_rest
+from quiver.segment.gather import Members
+from quiver.segment.rest import Rest
 from quiver.segment.stream import FinishedStreams
+from quiver.segment.sums import Sums, sum_up
 
-__all__ = ["KEPT_BYTES_MIN", "PAGED_BYTES_MIN", "keep"]
+__all__ = ["PAGED_BYTES_MIN", "KeptPayloads"]
 
-KEPT_BYTES_MIN: Final = 4096
-"""Smaller payloads are united: what is put around each would be half of it."""
 PAGED_BYTES_MIN: Final = 1 << 18
 """Of a smaller one a reader checks all, whatever it wants of it."""
+_HEAD_SUMS: Final = sum_up(FILE_HEAD)
 
 
-def keep(
-    schema: pa.Schema,
-    bundles: Sequence[int],
-    payloads: Sequence[memoryview],
-    *,
-    rows: Sequence[int],
-    event_column: str,
-    rest: Rest = no_rest,
-) -> FinishedStreams | None:
-    """Make a stream of each payload, all of one schema; None if one is not plainly one batch.
+class KeptPayloads:
+    """Payloads of one schema, some at a time, and what is to be put around each."""
 
-    ``bundles`` has the index of the bundle of each, and ``rows`` how many it has.
-    """
-    around = FileAround.of(payloads[0])
-    if around is None:
-        return None
-    tails = []
-    for payload in payloads:
-        tail = around.tail(payload)
-        if tail is None:
-            around = FileAround.of(payload)
-            tail = None if around is None else around.tail(payload)
-            if around is None or tail is None:
-                return None
-        tails.append(tail)
-        rest()
-    return FinishedStreams(
-        schema,
-        bundles,
-        rows,
-        _events(schema, payloads, event_column),
-        (None,) * len(schema),
-        (ColumnBounds(),) * len(schema),
-        KeptBodies(FILE_HEAD, payloads, tails, PAGED_BYTES_MIN),
-    )
+    def __init__(self, schema: pa.Schema, event_column: str, rest: Rest) -> None:
+        """Start without one."""
+        self.schema = schema
+        self.event_column = event_column
+        self.members = Members.none()
+        self.byte_count = 0
+        self._place = event_place(schema, event_column)
+        self._rest = rest
+        self._around: FileAround | None = None
+        self._is_plain = True
+        self._tails: list[bytes] = []
+        self._sums: list[Sums] = []
+        """Of the files of the first payloads."""
+        self._events: list[EventRanges] = []
+        self._dated = 0
 
+    def add(self, members: Members) -> None:
+        """Take more payloads in, behind those that are there."""
+        for mine, more in zip(self.members, members, strict=True):
+            mine += more  # type: ignore[operator]  # noqa: PLW2901 Lists grow where they are.
+        self.byte_count += sum(map(len, members.payloads))
 
-def _events(schema: pa.Schema, payloads: Sequence[memoryview], event_column: str) -> EventRanges:
-    place = event_place(schema, event_column)
-    if place is None:
-        return EventRanges.unknown(len(payloads))
-    return event_ranges([batch.column(place) for batch in decode_own_streams(payloads)])
+    def prepare(self) -> None:
+        """Find what is to be put around each so far, and all checksums."""
+        self._put_around()
+        payloads = self.members.payloads
+        for place in range(len(self._sums), len(self._tails)):
+            whole = sum_up(self._tails[place], sum_up(payloads[place], _HEAD_SUMS))
+            self._sums.append(whole)
+            self._rest()
+        self._date()
+
+    def finish(self) -> FinishedStreams | None:
+        """Make a stream of each; None if one is not plainly one batch. May be called again."""
+        self._put_around()
+        if not self._is_plain:
+            return None
+        self._date()
+        bundles, payloads, rows = self.members
+        return FinishedStreams(
+            self.schema,
+            bundles,
+            rows,
+            EventRanges.joined(self._events),
+            (None,) * len(self.schema),
+            (ColumnBounds(),) * len(self.schema),
+            KeptBodies(FILE_HEAD, payloads, self._tails, PAGED_BYTES_MIN, self._sums),
+        )
+
+    def _put_around(self) -> None:
+        for payload in self.members.payloads[len(self._tails) :]:
+            tail = None if self._around is None else self._around.tail(payload)
+            if tail is None:
+                self._around = FileAround.of(payload)
+                tail = None if self._around is None else self._around.tail(payload)
+            if tail is None:
+                self._is_plain = False
+                return
+            self._tails.append(tail)
+            self._rest()
+
+    def _date(self) -> None:
+        """Find the event times of what came since the last time."""
+        payloads = self.members.payloads[self._dated :]
+        if not payloads:
+            return
+        if self._place is None:
+            self._events.append(EventRanges.unknown(len(payloads)))
+        else:
+            times = [batch.column(self._place) for batch in decode_own_streams(payloads)]
+            self._events.append(event_ranges(times))
+        self._dated += len(payloads)

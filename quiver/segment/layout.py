@@ -44,6 +44,9 @@ __all__ = [
 _ALONE_BYTES: Final = 1 << 20
 """Less than this is checked sooner than a thread is there."""
 
+_ZEROS_CRC32: Final = [zlib.crc32(bytes(count)) for count in range(ALIGNMENT)]
+"""The check of so many zeros, for what may lie in front of a stream."""
+
 _T = TypeVar("_T")
 
 
@@ -172,17 +175,20 @@ class Checks:
 
     def _add_kept(self, placed: PlacedKept) -> None:
         """Take streams of a payload each, in as few steps as there can be for so many."""
-        fronts, offsets, end, (head, payloads, tails, paged_bytes) = placed
-        head_crc32c = sum_up(head).crc32c
-        for front, offset, payload, tail in zip(fronts, offsets, payloads, tails, strict=True):
-            before = Sums(zlib.crc32(front), head_crc32c)
-            found = sum_up(tail, sum_up(payload, before))
-            pages = b""
-            if len(payload) >= paged_bytes:
-                pages = _pages(offset, (head, payload, tail))
+        fronts, offsets, end, (head, payloads, tails, paged_bytes, known) = placed
+        front_sums = sum_up(head)
+        columns = zip(fronts, offsets, payloads, tails, strict=True)
+        for place, (front, offset, payload, tail) in enumerate(columns):
+            if place < len(known):
+                found = known[place]
+            else:
+                found = sum_up(tail, sum_up(payload, front_sums))
+            gap_bytes = len(front) - len(head)
             length = len(head) + len(payload) + len(tail)
-            self._sums.append(found.crc32)
-            self._lengths.append(len(front) - len(head) + length)
+            self._sums += (_ZEROS_CRC32[gap_bytes], found.crc32)
+            self._lengths += (gap_bytes, length)
+            is_paged = len(payload) >= paged_bytes
+            pages = _pages(offset, (head, payload, tail)) if is_paged else b""
             self.streams.append(StreamChecks(offset, length, found.crc32c, pages))
             self.rest()
         self.size = end

@@ -14,10 +14,11 @@ from quiver.config import SegmentConfig
 from quiver.disk import SEALED_MODE, Bytes, Disk, write_new
 from quiver.errors import InputError
 from quiver.payload import EncodedBundle
-from quiver.segment.builder import BuiltStreams, SegmentBuilder
+from quiver.segment.builder import Builder, BuiltStreams, SegmentBuilder
 from quiver.segment.catalog import SegmentInfo, describe
 from quiver.segment.contents import Contents, SegmentLabel
 from quiver.segment.format import BUNDLES_MAX, STREAMS_MAX, Footer, segment_name
+from quiver.segment.keeper import Keeper
 from quiver.segment.layout import InTheMeantime, lay_out
 from quiver.segment.rest import Rest, no_rest
 from quiver.slots import SlotTable
@@ -36,7 +37,7 @@ def write_segment(
     lost: Mapping[int, tuple[int, ...]] | None = None,
     config: SegmentConfig = _DEFAULT_CONFIG,
     trusted: bool = False,
-    builder: SegmentBuilder | None = None,
+    builder: Builder | None = None,
     name: str | None = None,
     progress: bytes = b"",
     keep: bool = False,
@@ -49,8 +50,8 @@ def write_segment(
     ``lost`` names slots of bundles, by their index, that damage took before: see ``Description``.
     ``config`` says how: its ``compression`` and ``dictionary_cardinality``. Payloads are
     ``trusted`` if this process encoded or checked them; others are validated first. ``builder`` has
-    taken the first of the same bundles already, if it is given, and takes the others. ``rest`` is
-    called now and then, by two threads.
+    taken the first of the same bundles already, if it is given, and takes the others; with ``keep``
+    it is a ``Keeper``. ``rest`` is called now and then, by two threads.
     When this returns the file and its name survive a power cut; if it raises, a file of that name
     is as it was, or all new. Any Arrow data can be written and reads back value for value.
     Raises InputError for no bundles, too many, or a slot that ``label`` does not know, and
@@ -92,7 +93,7 @@ def _parts(
     config: SegmentConfig,
     trusted: bool,
     lost: Mapping[int, tuple[int, ...]] | None = None,
-    builder: SegmentBuilder | None = None,
+    builder: Builder | None = None,
     progress: bytes = b"",
     keep: bool = False,
     rest: Rest = no_rest,
@@ -102,9 +103,10 @@ def _parts(
     if len(bundles) > BUNDLES_MAX:
         raise InputError(f"a segment holds at most {BUNDLES_MAX:,} bundles")
     if keep and config.compression == "none":
-        built = SegmentBuilder(config, trusted=trusted, rest=rest).keep(bundles, label.slots)
+        fresh: Builder = Keeper(config, trusted=trusted, rest=rest)
     else:
-        built = _built(bundles, label.slots, builder=builder, config=config, trusted=trusted)
+        fresh = SegmentBuilder(config, trusted=trusted)
+    built = _built(bundles, label.slots, begun=builder, fresh=fresh)
     stream_count = sum(each.streams.body.stream_count for each in built)
     if stream_count > STREAMS_MAX:
         raise InputError(f"a segment holds at most {STREAMS_MAX:,} streams, not {stream_count:,}")
@@ -133,16 +135,12 @@ class _Parts:
 
 
 def _built(
-    bundles: Sequence[EncodedBundle],
-    slots: SlotTable,
-    *,
-    builder: SegmentBuilder | None,
-    config: SegmentConfig,
-    trusted: bool,
+    bundles: Sequence[EncodedBundle], slots: SlotTable, *, begun: Builder | None, fresh: Builder
 ) -> list[BuiltStreams]:
-    """Have all bundles built, of which ``builder`` may have some already."""
-    if builder is None or not builder.sound or not _begin_with(bundles, builder.bundles):
-        builder = SegmentBuilder(config, trusted=trusted)
+    """Have all bundles built, of which one that was ``begun`` may have some already."""
+    builder = fresh
+    if isinstance(begun, type(fresh)) and begun.sound and _begin_with(bundles, begun.bundles):
+        builder = begun
     builder.add(bundles[len(builder.bundles) :], slots)
     return builder.finish()
 

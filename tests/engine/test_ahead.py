@@ -24,14 +24,19 @@ CONFIG = {
 }
 
 
+LARGE = 600
+"""Rows of which a payload is kept as it came."""
+
+
 def batch(number: int) -> pa.RecordBatch:
     words = pa.array([f"w{number}", "same", f"w{number}"]).dictionary_encode()
     return pa.record_batch({"n": [number, None, 3], "w": words})
 
 
-def opened(folder):
+def opened(folder, dictionaries="unite"):
+    config = {"segment": {**CONFIG["segment"], "dictionaries": dictionaries}}
     with mock.patch.object(StoreManifest, "new", lambda slots: StoreManifest("0" * 32, slots)):
-        return open_store(folder, slots=["a"], config=CONFIG, clock=ManualClock(), worker=False)
+        return open_store(folder, slots=["a"], config=config, clock=ManualClock(), worker=False)
 
 
 def segment_bytes(folder):
@@ -44,15 +49,17 @@ def prepared(store):
     return None if ahead is None else ahead.bundle_count
 
 
+@pytest.mark.parametrize("how", ["unite", "keep"])
 @pytest.mark.parametrize("looks", [(), (3,), (1, 2, 5), (6,)])
-def test_the_segment_is_the_same_whenever_somebody_looked(tmp_path, looks):
+def test_the_segment_is_the_same_whenever_somebody_looked(tmp_path, looks, how):
     for folder, places in (("with", looks), ("without", ())):
-        with opened(tmp_path / folder) as store:
+        with opened(tmp_path / folder, how) as store:
             for number in range(1, 7):
-                store.append({"a": batch(number)})
+                store.append({"a": pa.concat_batches([batch(number)] * LARGE)})
                 if number in places:
                     look_ahead(store._core)
                     assert prepared(store) == number
+                    assert store._core.ahead.keeps == (how == "keep")
             store.finalize()
             assert prepared(store) is None
     assert segment_bytes(tmp_path / "with") == segment_bytes(tmp_path / "without")
@@ -149,7 +156,7 @@ def test_the_scribe_looks_when_enough_came(tmp_path):
             while store._core.open_segment.bundle_count < count:
                 store.append({"a": large})
             told = Told()
-            store._scribe._worker.post(told)
+            store._scribe._preparer.post(told)
             assert told.event.wait(60)
             assert prepared(store) >= 2
         assert store._scribe._opened() is store._core.open_segment
@@ -166,11 +173,30 @@ def test_the_scribe_leaves_it_while_somebody_writes_a_segment_and_makes_up_for_i
             store._core.writer = -1
         for _ in "123":
             store.append({"a": large})
-        assert store._scribe._worker is None
+        assert store._scribe._preparer is None
         with store._core.lock:
             store._core.writer = None
         store.append({"a": large})
         told = Told()
-        store._scribe._worker.post(told)
+        store._scribe._preparer.post(told)
         assert told.event.wait(60)
         assert prepared(store) == 4
+
+
+def test_what_is_kept_is_prepared_while_the_segment_before_it_is_written(tmp_path):
+    with opened(tmp_path, "keep") as store:
+        store.append({"a": batch(1)})
+        store._core.writer = -1
+        look_ahead(store._core)
+        assert prepared(store) == 1
+        store._core.writer = None
+
+
+def test_nothing_is_kept_ahead_where_streams_are_compressed(tmp_path):
+    config = {"segment": {"dictionaries": "keep", "compression": "lz4"}}
+    with open_store(tmp_path, slots=["a"], config=config, worker=False) as store:
+        store.append({"a": batch(1)})
+        look_ahead(store._core)
+        assert store._core.ahead is None
+        store.finalize()
+    assert rows(tmp_path) == [1, 3]

@@ -68,16 +68,41 @@ def test_many_small_payloads_are_more_work_than_few_large_ones():
     assert pace().keeps(work_of(many), 200 * MS)
 
 
-def test_what_was_begun_is_let_go_once_bundles_come_too_fast(tmp_path):
-    with open_store(tmp_path, slots=["a"], clock=ManualClock(), worker=False) as store:
+def test_what_was_begun_is_let_go_once_bundles_come_too_fast_and_taken_up_when_they_do_not(
+    tmp_path,
+):
+    clock = ManualClock()
+    with open_store(tmp_path, slots=["a"], clock=clock, worker=False) as store:
         core = store._core
         store.append({"a": batch(0)})
         look_ahead(core)
-        assert core.ahead.bundle_count == 1
+        assert (core.ahead.bundle_count, core.ahead.keeps) == (1, False)
         for number in range(1, 80):
             store.append({"a": batch(number)})
         look_ahead(core)
-        assert core.ahead is None
+        assert (core.ahead.bundle_count, core.ahead.keeps) == (80, True)
+        clock.step("10s")
+        look_ahead(core)
+        assert (core.ahead.bundle_count, core.ahead.keeps) == (80, False)
+
+
+@pytest.mark.parametrize("seconds", ["1ms", "100s"])
+def test_a_segment_is_kept_or_united_by_when_it_was_full_and_not_by_what_was_begun(
+    tmp_path, seconds
+):
+    clock = ManualClock()
+    with open_store(tmp_path, slots=["a"], clock=clock, worker=False) as store:
+        for number in range(300):
+            store.append({"a": batch(number)})
+        look_ahead(store._core)
+        assert store._core.ahead.keeps
+        clock.step(seconds)
+        info = store.finalize()
+        with SegmentReader.open(store._core.disk, info.path) as reader:
+            reader.verify()
+            assert len(reader.streams) == (300 if seconds == "1ms" else 4)
+            for number in (0, 150, 299):
+                assert difference(batch(number), reader.bundle(number)[0]) is None
 
 
 def test_who_waited_before_a_bundle_came_does_not_count():

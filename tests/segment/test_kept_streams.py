@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import tempfile
 from datetime import UTC, datetime
@@ -14,17 +15,17 @@ from hypothesis import strategies as st
 
 from quiver.config import LimitsConfig, SegmentConfig
 from quiver.disk import LocalDisk
-from quiver.errors import DamageError
+from quiver.errors import DamagedEntry, DamageError, InputError
 from quiver.ipc import encode_stream
 from quiver.ipc_around import FILE_HEAD, FileAround
 from quiver.payload import EncodedBundle, Payload
-from quiver.segment import SegmentReader, builder, write_relabelled, write_segment
+from quiver.segment import SegmentReader, keeper, write_relabelled, write_segment
 from quiver.segment.kept import PAGED_BYTES_MIN
 from quiver.testing.same import difference
 from quiver.testing.strategies import batches, schemas
 from tests.segment.conftest import Shelf
 
-ANY_SIZE = mock.patch.object(builder, "KEPT_BYTES_MIN", 0)
+ANY_SIZE = mock.patch.object(keeper, "KEPT_BYTES_MIN", 0)
 FEW = settings(
     max_examples=60,
     deadline=None,
@@ -50,6 +51,11 @@ def words(number: int, count: int = 500) -> pa.RecordBatch:
 def written(shelf, bundles, *, keep=True, **options):
     ready = [shelf.encode(100 + n, bundle) for n, bundle in enumerate(bundles)]
     return write_segment(shelf.disk, "", ready, label=shelf.label(), keep=keep, **options)
+
+
+def content(shelf, name):
+    with contextlib.closing(shelf.disk.open(name)) as file:
+        return file.read(0, file.size())
 
 
 def test_each_large_payload_has_a_stream_and_small_ones_share_one(shelf, numbers):
@@ -129,6 +135,44 @@ def test_numbered_anew_it_is_what_would_have_been_written_so(shelf, numbers):
     ready = [bundle._replace(ingestion_ns=1) for bundle in ready]
     at_once = write_segment(shelf.disk, "", ready, label=shelf.label(9), keep=True)
     assert shelf.load(again) == shelf.load(at_once)
+
+
+@pytest.mark.parametrize("parts", [(1, 1, 3), (4, 1), (5,)], ids=str)
+@pytest.mark.parametrize("prepares", [True, False], ids=["prepared", "not prepared"])
+def test_the_file_is_the_same_however_bundles_came(shelf, numbers, parts, prepares):
+    long = pa.record_batch({"a": pa.array(range(40_000))})
+    bundles = [{0: words(n), 5: numbers(n), 63: long} for n in range(6)]
+    bundles.append({0: words(6).drop_columns("nested")})
+    ready = [shelf.encode(100 + n, bundle) for n, bundle in enumerate(bundles)]
+    begun, came = keeper.Keeper(SegmentConfig(), trusted=True), iter(ready)
+    for count in parts:
+        begun.add(list(itertools.islice(came, count)), shelf.label().slots)
+        if prepares:
+            begun.sum_up()
+    for name in ("begun", "again"):
+        write_segment(
+            shelf.disk, "", ready, label=shelf.label(), name=name, keep=True, builder=begun
+        )
+    write_segment(shelf.disk, "", ready, label=shelf.label(), name="at once", keep=True)
+    found = [content(shelf, name) for name in ("begun", "again", "at once")]
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_was_begun_for_other_bundles_or_failed_is_not_used(shelf):
+    ready = [shelf.encode(n, {0: words(n)}) for n in range(3)]
+    others = keeper.Keeper(SegmentConfig(), trusted=True)
+    others.add(ready[1:], shelf.label().slots)
+    failed = keeper.Keeper(SegmentConfig(), trusted=False)
+    lie = EncodedBundle(0, 1, tuple(p._replace(row_count=3) for p in ready[0].payloads))
+    with pytest.raises(DamagedEntry):
+        failed.add([lie], shelf.label().slots)
+    with pytest.raises(InputError):
+        failed.add(ready, shelf.label().slots)
+    for begun in (others, failed):
+        info = write_segment(shelf.disk, "", ready, label=shelf.label(), keep=True, builder=begun)
+        with shelf.read(info) as reader:
+            reader.verify()
+            assert [reader.bundle(n)[0].equals(words(n)) for n in range(3)] == [True] * 3
 
 
 def test_compressed_segments_are_written_anew(shelf):

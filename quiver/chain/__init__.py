@@ -1,6 +1,6 @@
 """Time blocks and the replication chain: partitions that outlive a machine.
 
-==============  ==================================================================
+==============  ==================================================================================
 ``copies``      a node's copies of blocks, on its disk
 ``loading``     the loader: bundles become entries of a block, whatever happens to its chain
 ``membership``  which nodes there are, and who of them fell silent
@@ -11,9 +11,10 @@
 ``record``      what is agreed on about a partition: its blocks, and who may end the open one
 ``rolling``     from one block to the next: when, and in which order what is done
 ``sealing``     who may write to a block, and where it ends when its chain breaks
+``tending``     the auditor's pass: finish, copy, drop; and abandon
 ``wire``        nodes that speak to each other by Arrow Flight
 ``workers``     who does what goes on beside the caller: threads, or a test's lot
-==============  ==================================================================
+==============  ==================================================================================
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from quiver.ship.objects import MemoryBucket
 from quiver.testing import ManualClock, MemoryDisk, crash_images
 from quiver.testing.recorder import Killed
 
-__all__ = ["Lot", "World"]
+__all__ = ["Client", "Lot", "World"]
 
 
 class Lot:
@@ -192,6 +192,11 @@ class World:
         for pipe in self.pipes:
             if pipe.far is machine and pipe.node is machine.node:
                 self.lot.later(pipe.break_off)
+
+    def join(self, name):
+        """Have one more node."""
+        self.machines[name] = Machine(self, name)
+        self.machines[name].start()
 
     def cut_link(self, one, other):
         self.cut.add(frozenset((one, other)))

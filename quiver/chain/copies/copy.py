@@ -215,6 +215,8 @@ class BlockCopy:
                     f"{self._state.finished!r:.200}",
                     hint="fetch the finished one first",
                 )
+            if self._state.is_settled:
+                return
             self._put(self._state._replace(is_settled=True))
             if self._log is not None:
                 self._log.close()

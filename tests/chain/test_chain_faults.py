@@ -8,7 +8,7 @@ from chain_oracle import check_partition, contested_of, life_of, takeover_of
 from chain_world import World
 
 from quiver.chain.peers import BlockName
-from quiver.errors import CapacityError, LockedError, OutOfSequenceError
+from quiver.errors import CapacityError, ClosedError, LockedError, OutOfSequenceError
 from quiver.testing.acts import Sync
 
 SEEDS = range(8)
@@ -113,3 +113,30 @@ def test_metadata_that_are_away_let_the_open_block_grow_up_to_the_hard_limit():
     assert world.run(lambda: loader._driver.is_closed)
     world.run()
     assert len(check_partition(world)) > 1
+
+
+@pytest.mark.parametrize("place", ["nodes", "peers"])
+def test_a_loader_that_meets_what_nobody_thought_of_says_so_and_waits_for_nothing(place):
+    world = World(8)
+    loader = world.loader()
+    assert world.run(lambda: loader.record is not None and loader._driver._stream is not None)
+    receipt = world.send(loader)
+    loader._driver._stream.close()
+
+    def surprise(*_, **__):
+        raise ZeroDivisionError(place)
+
+    if place == "nodes":
+        loader._driver.tasks._placed = surprise
+        for machine in world.machines.values():
+            machine.die()
+            machine.start()
+    else:
+        loader._driver._pump = surprise
+    with pytest.raises(ZeroDivisionError):
+        world.run()
+    world.run()
+    with pytest.raises(ClosedError, match="ZeroDivisionError"):
+        receipt.wait(0)
+    with pytest.raises(ClosedError):
+        world.send(loader)

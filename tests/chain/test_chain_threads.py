@@ -14,7 +14,7 @@ from quiver.chain.copies import Copies, CopyRules
 from quiver.chain.loading import Loader, LoaderRules, Surroundings
 from quiver.chain.metadata import BucketMetadata
 from quiver.chain.node import LocalNode
-from quiver.chain.peers import NodeState, Route
+from quiver.chain.peers import BlockName, NodeState, Route
 from quiver.chain.placing import Node
 from quiver.chain.record import Partition
 from quiver.chain.workers import ThreadWorkers
@@ -280,6 +280,24 @@ def test_r3_r9_r13_r22_loaders_load_blocks_side_by_side(chain):
             assert before.end < after.start
         # R10: the limit, and no more than what came until the next place was ready.
         assert all(block.length >= 20_000 for block in blocks[:-1])
+
+
+def test_r3_r7_a_chain_that_stands_still_holds_up_no_other_partition(chain):
+    metadata = BucketMetadata(MemoryBucket())
+    rules = LoaderRules(rf=3, is_rising=False)
+    still, other = (
+        Loader(chain.around(metadata), name, SLOTS, rules=rules) for name in ("core_0", "core_1")
+    )
+    still.send({"events": BATCH}, time_ns=1_000).wait(SECONDS)
+    tail = chain.nodes[still.record.open.locations[-1]]
+    with tail._copies[BlockName("core_0", still.record.open.number)]._lock:
+        held = still.send({"events": BATCH}, time_ns=2_000)
+        for given in (1, 2, 2):
+            other.send({"events": BATCH}, time_ns=given).wait(SECONDS)
+        assert not held.is_replicated
+    held.wait(SECONDS)
+    for loader in (still, other):
+        loader.close(SECONDS)
 
 
 def test_r2_who_takes_over_goes_on_where_the_other_one_was(chain):

@@ -131,6 +131,13 @@ class Driver:
 
     def turn(self) -> None:
         """Take in all that happened, and send what can be sent."""
+        try:
+            self._turn_once()
+        except BaseException as error:
+            self._lose(ClosedError(f"the loader stopped in the midst of its work: {error!r:.200}"))
+            raise
+
+    def _turn_once(self) -> None:
         while self._mail and not self.is_closed and self.fault is None:
             self._take(self._mail.popleft())
         if self.fault is not None or self.is_closed:

@@ -32,7 +32,7 @@ from quiver.chain.record import Partition, Record, claimed, committed
 from quiver.chain.rolling import Answered, ClaimNow, CommitNow, CutNow, FenceNow, PlaceNow
 from quiver.chain.workers import Workers
 from quiver.clock import Clock
-from quiver.errors import FencedError, QuiverError, RemoteError
+from quiver.errors import ClosedError, FencedError, QuiverError, RemoteError
 from quiver.slots import SlotTable
 
 __all__ = ["Surroundings", "Tasks"]
@@ -70,7 +70,15 @@ class Tasks:
         self._partition = Partition(around.metadata, name, clock=around.clock)
 
     def _spawn(self, task: Callable[[], None]) -> None:
-        self._around.workers.spawn(f"quiver loader {self._name}", task)
+        def guarded() -> None:
+            try:
+                task()
+            except BaseException as error:
+                said = f"a task of the loader stopped: {error!r:.200}"
+                self._post(Lost(ClosedError(said)))
+                raise
+
+        self._around.workers.spawn(f"quiver loader {self._name}", guarded)
 
     def after(self, happening: Happening) -> None:
         """Post it a quarter of a second from now."""

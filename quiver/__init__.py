@@ -47,6 +47,7 @@ from quiver.errors import (
 if TYPE_CHECKING:
     from quiver import aio
     from quiver.bundle import RecordBundle
+    from quiver.chain.cluster import Cluster, connect
     from quiver.config import Config
     from quiver.config_file import LoadedConfig, load_config
     from quiver.consumer import Consumer, subscribe
@@ -73,6 +74,7 @@ __all__ = [
     "Adopted",
     "CapacityError",
     "ClosedError",
+    "Cluster",
     "Config",
     "ConfigError",
     "Consumer",
@@ -105,6 +107,7 @@ __all__ = [
     "__version__",
     "adopt",
     "aio",
+    "connect",
     "cursor",
     "load_config",
     "open",
@@ -115,6 +118,7 @@ __all__ = [
 
 _LAZY = {
     "Adopted": "quiver.engine",
+    "Cluster": "quiver.chain.cluster",
     "Config": "quiver.config",
     "Consumer": "quiver.consumer",
     "Cursor": "quiver.cursors",
@@ -130,6 +134,7 @@ _LAZY = {
     "adopt": "quiver.engine",
     "aio": "quiver.aio",
     "cursor": "quiver.cursors",
+    "connect": "quiver.chain.cluster",
     "load_config": "quiver.config_file",
     "open": "quiver.engine",
     "read_progress": "quiver.engine",

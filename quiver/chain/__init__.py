@@ -1,6 +1,7 @@
 """Time blocks and the replication chain: partitions that outlive a machine.
 
 ==============  ==================================================================================
+``cluster``     a client: loaders and cursors by way of any node that is up
 ``copies``      a node's copies of blocks, on its disk
 ``loading``     the loader: bundles become entries of a block, whatever happens to its chain
 ``membership``  which nodes there are, and who of them fell silent
@@ -8,9 +9,11 @@
 ``node``        a node: entries that come are synced, passed on, acknowledged from the end
 ``peers``       what nodes, loaders and cursors ask of a node, whatever lies between them
 ``placing``     which nodes get a block, which copies are made first, who sees to it
+``reading``     cursors over partitions, from whatever copy answers
 ``record``      what is agreed on about a partition: its blocks, and who may end the open one
 ``rolling``     from one block to the next: when, and in which order what is done
 ``sealing``     who may write to a block, and where it ends when its chain breaks
+``serving``     a node as a process: from offline to serving, and back
 ``tending``     the auditor's pass: finish, copy, drop; and abandon
 ``wire``        nodes that speak to each other by Arrow Flight
 ``workers``     who does what goes on beside the caller: threads, or a test's lot

@@ -12,9 +12,9 @@ __all__ = ["TcpProxy"]
 class TcpProxy:
     """Passes bytes on to an address; while it is cut, nothing goes through and nobody is told."""
 
-    def __init__(self, target: str) -> None:
-        host, _, port = target.rpartition(":")
-        self._target = host, int(port)
+    def __init__(self, target: str = "") -> None:
+        """Begin to listen; whoever comes before a target is known is sent away."""
+        self.target = target
         self._open = threading.Event()
         self._open.set()
         self._over = False
@@ -66,8 +66,9 @@ class TcpProxy:
                 far = socket.socket()
                 self._sockets += [near, far]
                 try:
-                    far.connect(self._target)
-                except OSError:
+                    host, _, port = self.target.rpartition(":")
+                    far.connect((host, int(port)))
+                except (OSError, ValueError):
                     near.close()
                     continue
                 self._start(self._pump, near, far)

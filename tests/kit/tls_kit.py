@@ -27,11 +27,12 @@ class Authority:
             *("-keyout", str(folder / "ca.key"), "-out", str(self.ca)),
         )
 
-    def signed(self, name: str) -> tuple[Path, Path]:
-        """Give a certificate and its key."""
+    def signed(self, name: str, *others: str) -> tuple[Path, Path]:
+        """Give a certificate and its key, also for other names."""
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         asked, names = self._folder / f"{name}.csr", self._folder / f"{name}.ext"
-        names.write_text(f"subjectAltName=DNS:{name},IP:127.0.0.1\n")
+        listed = ",".join(f"DNS:{each}" for each in (name, *others))
+        names.write_text(f"subjectAltName={listed},IP:127.0.0.1\n")
         self._run("req", *_KEY, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(asked))
         self._run(
             *("x509", "-req", "-in", str(asked), "-days", "2", "-CA", str(self.ca)),

@@ -112,6 +112,13 @@ class Members:
             made = RemotePeer(name, lambda: self.address(name), options=self._options)
             return self._peers.setdefault(name, made)
 
+    def close(self) -> None:
+        """Let go of all connections; what is asked later makes new ones."""
+        with self._lock:
+            peers = [peer for peer in self._peers.values() if isinstance(peer, RemotePeer)]
+        for peer in peers:
+            peer.close()
+
     def address(self, name: str) -> str:
         """Say where a node is now: as its entry says, or as it said when that cannot be read."""
         try:

@@ -46,6 +46,11 @@ class Partition:
         self._clock = clock
         self._pages: OrderedDict[bytes, tuple[Block, ...]] = OrderedDict()
 
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return self._name
+
     def create(self, rf: int = 2, *, is_rising: bool = True) -> Record:
         """Make the record, or give the one that is there: RF stays what it was then (R28)."""
         data = encode_record(Record(rf=rf, is_rising=is_rising))
@@ -95,6 +100,12 @@ class Partition:
                 if block.number >= record.purged_below:
                     yield block
         yield from record.recent
+
+    def blocks_from(self, record: Record, number: int) -> Iterator[Block]:
+        """Go through those whose number is this one or greater; only their pages are read."""
+        for page in record.pages[bisect_left(record.pages, number, key=lambda page: page.last) :]:
+            yield from (each for each in self._page(page) if each.number >= number)
+        yield from (each for each in record.recent if each.number >= number)
 
     def block(self, record: Record, number: int) -> Block:
         """Give a block as it is now; MissingError if it is purged, open, or never was."""

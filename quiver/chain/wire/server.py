@@ -70,6 +70,13 @@ class Server:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._flight.port}"
 
+    def drain(self) -> int:
+        """Let no streams and waiting readers in, and tell those who are; calls are answered yet.
+
+        Gives how many streams were told.
+        """
+        return self._streams.end()
+
     def close(self, *, seconds: float = 2.0) -> None:
         """Tell all streams that it ends, and stop; waits no longer than this for those it told."""
         self._streams.end()

@@ -82,14 +82,15 @@ class Streams:
             name = self._peer.name
             raise RemoteError(f"{name} is closing", path=name, retryable=True)
 
-    def end(self) -> None:
-        """Let nobody in any more, and tell those who are."""
+    def end(self) -> int:
+        """Let nobody in any more, and tell those who are; gives how many there were."""
         name = self._peer.name
         with self._lock:
             self._is_ending = True
-            streams = list(self._open.values())
+            streams = [stream for stream in self._open.values() if not stream.is_over]
         for stream in streams:
             stream.end(RemoteError(f"{name} is closing", path=name, retryable=True))
+        return len(streams)
 
     def _named(self, name: str) -> Incoming:
         with self._lock:

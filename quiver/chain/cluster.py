@@ -1,0 +1,176 @@
+"""A client of a chain: loaders and cursors by way of any node that is known."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Self
+
+from quiver.addresses import parse_address
+from quiver.chain.loading import Loader, LoaderRules
+from quiver.chain.loading.tasks import Surroundings
+from quiver.chain.membership import Members, list_partitions
+from quiver.chain.metadata import Metadata, open_metadata, swap
+from quiver.chain.peers import decode_layout, encode_layout
+from quiver.chain.placing import Node
+from quiver.chain.reading import ChainCursor, CursorRules
+from quiver.chain.reading.following import Followed
+from quiver.chain.wire import CarriedMetadata, RemotePeer, Tls, WireOptions
+from quiver.chain.workers import ThreadWorkers
+from quiver.clock import Clock, SystemClock
+from quiver.errors import ConfigError, InputError, MissingError
+from quiver.slots import Slot, SlotTable
+
+__all__ = ["Cluster", "connect"]
+
+_SCHEMES: Final = ("quiver://", "quiver+tls://")
+
+
+def connect(
+    where: str | Sequence[str],
+    *,
+    tls: Tls | None = None,
+    token: str = "",
+    options: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    wire: WireOptions | None = None,
+) -> Cluster:
+    """Connect to nodes, or to where they keep their metadata; nobody is asked yet.
+
+    ``where`` is ``quiver://host:port,host:port``, a list of such, ``quiver+tls://`` if by TLS
+    alone, or the URL of the metadata. Of nodes any one may be up. To be called after a fork.
+    """
+    spoken = wire or WireOptions(tls=tls, token=token)
+    given = [where] if isinstance(where, str) else list(where)
+    if not given:
+        raise ConfigError("nowhere to connect to", hint="as quiver://host:port,host:port")
+    if len(given) == 1 and not given[0].startswith(_SCHEMES):
+        metadata = open_metadata(given[0], options=options, environ=environ)
+        return Cluster(metadata, options=spoken)
+    peers = [_peer(address, spoken) for each in given for address in _addresses(each, spoken)]
+    return Cluster(CarriedMetadata(peers, ",".join(given)), options=spoken)
+
+
+class Cluster:
+    """Partitions that are kept by nodes. Safe for many threads."""
+
+    def __init__(
+        self, metadata: Metadata, *, options: WireOptions | None = None, clock: Clock | None = None
+    ) -> None:
+        """Take the metadata; nothing is read yet."""
+        self._metadata = metadata
+        self._options = options or WireOptions()
+        self._clock = clock or SystemClock()
+        self._workers = ThreadWorkers()
+        self.members = Members(metadata, clock=self._clock, options=self._options)
+
+    @property
+    def metadata(self) -> Metadata:
+        """What its nodes agree on."""
+        return self._metadata
+
+    def partitions(self) -> list[str]:
+        """List the partitions that there are, sorted."""
+        return list_partitions(self._metadata)
+
+    def loader(
+        self,
+        partition: str,
+        slots: SlotTable | Mapping[str, int] | Iterable[str | Slot],
+        *,
+        rules: LoaderRules | None = None,
+    ) -> Loader:
+        """Take a partition to write it; see ``Loader``. Its slots stay what they were at first."""
+        table = SlotTable.of(slots)
+        self._keep_layout(partition, table)
+        around = Surroundings(
+            self._metadata,
+            self.members,
+            self._nodes,
+            self._workers,
+            self._clock,
+            secrets.SystemRandom(),
+        )
+        return Loader(around, partition, table, rules=rules)
+
+    def cursor(
+        self,
+        partitions: str | Sequence[str],
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        live: bool = False,
+        position: Mapping[str, tuple[int, int]] | None = None,
+        idle_seconds: float = 2.0,
+    ) -> ChainCursor:
+        """Read partitions in order of time, from ``start`` to ``end``, both included.
+
+        Times are nanoseconds since 1970. ``live`` goes on with what comes; ``position`` goes on
+        behind what another cursor gave last.
+        """
+        given: dict[str, Any] = {"live": live, "idle_seconds": idle_seconds}
+        if start is not None:
+            given["start_ns"] = start
+        if end is not None:
+            given["end_ns"] = end
+        rules = CursorRules(position=position or {}, **given)
+        names = [partitions] if isinstance(partitions, str) else list(partitions)
+        return ChainCursor(names, self._followed, rules=rules, clock=self._clock)
+
+    def close(self) -> None:
+        """Let go of connections; loaders and cursors are closed by themselves."""
+        self.members.close()
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def _nodes(self) -> list[Node]:
+        self.members.look()
+        return self.members.nodes()
+
+    def _followed(self, partition: str) -> Followed:
+        def slots() -> SlotTable | None:
+            return self._layout(partition)
+
+        return Followed(
+            self._metadata, self.members, self._clock, partition, slots, start_ns=0, end_ns=0
+        )
+
+    def _layout(self, partition: str) -> SlotTable | None:
+        try:
+            data = self._metadata.get(f"{partition}/layout").data
+        except MissingError:
+            return None
+        return decode_layout(data.decode("utf-8", "replace"))
+
+    def _keep_layout(self, partition: str, slots: SlotTable) -> None:
+        if self._layout(partition) is None:
+            data = encode_layout(slots).encode()
+            swap(self._metadata, f"{partition}/layout", None, data=data, clock=self._clock)
+        known = self._layout(partition)
+        if known is None or encode_layout(known) != encode_layout(slots):
+            raise InputError(
+                f"{partition} has other slots: {', '.join(slot.name for slot in known or ())}",
+                hint="a partition keeps the slots that it began with",
+            )
+
+
+def _addresses(text: str, options: WireOptions) -> list[str]:
+    scheme, _, rest = text.partition("://")
+    if f"{scheme}://" not in _SCHEMES:
+        raise ConfigError(f"{text!r:.120} is no address of a node", hint="as quiver://host:port")
+    if scheme == "quiver+tls" and options.tls is None:
+        raise ConfigError("quiver+tls:// needs certificates", hint="tls=quiver.chain.Tls(...)")
+    found = rest.rstrip("/").split(",")
+    for each in found:
+        parse_address(each)
+    return found
+
+
+def _peer(address: str, options: WireOptions) -> RemotePeer:
+    return RemotePeer("", lambda: address, options=options)

@@ -1,0 +1,25 @@
+"""What a cursor gives, and where it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quiver.bundle import RecordBundle
+
+__all__ = ["ChainMessage", "ChainPosition"]
+
+
+class ChainPosition(NamedTuple):
+    """Which bundle of a partition was given last."""
+
+    time_ns: int
+    wal_seq: int
+
+
+class ChainMessage(NamedTuple):
+    """One bundle; those of several partitions come by the first three fields, in this order."""
+
+    time_ns: int
+    partition: str
+    wal_seq: int
+    bundle: RecordBundle

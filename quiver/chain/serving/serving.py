@@ -1,0 +1,146 @@
+"""A node from the start of its process to its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Self
+
+from quiver.chain.copies import Copies, CopyRules
+from quiver.chain.membership import Members, Registration
+from quiver.chain.metadata import Metadata
+from quiver.chain.node import LocalNode
+from quiver.chain.peers import NodeState
+from quiver.chain.serving.syncing import sync_with_records
+from quiver.chain.wire import Server, WireOptions
+from quiver.chain.workers import ThreadWorkers
+from quiver.clock import Clock
+from quiver.disk import Disk, foreign_path, read_foreign
+from quiver.errors import QuiverError, StorageError
+
+__all__ = ["ServedNode", "machine_boot"]
+
+_SYNC_SECONDS: Final = 5.0
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
+_BOOT_BYTES: Final = 16
+
+
+def machine_boot() -> bytes:
+    """Name the run of this machine: another one says that its power was gone. Zeros: unknown."""
+    try:
+        text = read_foreign(foreign_path(_BOOT), bytes_max=100).decode("ascii", "replace")
+    except StorageError:
+        return bytes(_BOOT_BYTES)
+    try:
+        found = bytes.fromhex(text.strip().replace("-", ""))
+    except ValueError:
+        return bytes(_BOOT_BYTES)
+    return found if len(found) == _BOOT_BYTES else bytes(_BOOT_BYTES)
+
+
+class ServedNode:
+    """Serves copies of blocks until it is closed. To be made after a fork, not before."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        metadata: Metadata,
+        name: str,
+        *,
+        listen: str,
+        room: Callable[[], tuple[int, int]],
+        clock: Clock,
+        host: str = "",
+        advertise: str = "",
+        options: WireOptions | None = None,
+    ) -> None:
+        """Take the folder and the address; ``start`` lets others know.
+
+        ``room`` gives the free and all bytes of the disk. ``host`` is what fails as one with other
+        nodes, and ``advertise`` where others reach it, if that is not where it listens.
+        """
+        self._metadata = metadata
+        self._clock = clock
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.faults: list[QuiverError] = []
+        """What could not be synced with the records, as of the last time."""
+        self.members = Members(metadata, clock=clock, options=options)
+        copies = Copies(disk, CopyRules(name, boot=machine_boot()))
+        self.node = LocalNode(name, copies, peers=self.members, workers=ThreadWorkers(), room=room)
+        self.node.state = NodeState.INITIALIZING
+        try:
+            self._server = Server(
+                self.node, listen, options=options, metadata=metadata, clock=clock
+            )
+        except BaseException:
+            self.node.close()
+            raise
+        self.members.add_own(self.node)
+        self._registration = Registration(
+            metadata,
+            name,
+            address=advertise or self._server.address,
+            host=host,
+            room=room,
+            clock=clock,
+        )
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self._server.address
+
+    def start(self) -> None:
+        """Say that it is there, do what the records say, and serve; raises what metadata raise."""
+        self._enter(NodeState.INITIALIZING)
+        self._registration.start()
+        self._enter(NodeState.SYNCING)
+        self.sync()
+        self._enter(NodeState.SERVING)
+        self._thread = threading.Thread(target=self._run, name="quiver-sync", daemon=True)
+        self._thread.start()
+
+    def sync(self) -> None:
+        """Do what the records say of its blocks; again each five seconds while it serves."""
+        self.faults = sync_with_records(self.node, self._metadata, self._clock)
+
+    def drain(self, *, seconds: float = 2.0) -> None:
+        """Take no new blocks, and have open ones sealed while this node can answer for its copies.
+
+        Waits so long for that if there are streams: who writes them seals, and goes on elsewhere.
+        """
+        self._enter(NodeState.DRAINING)
+        if self._server.drain():
+            self._over.wait(seconds)
+
+    def close(self, *, seconds: float = 2.0) -> None:
+        """Say that it is offline, tell all streams, and let go of the files."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._server.close(seconds=seconds)
+        self.node.close()
+        with suppress(QuiverError):  # Others find out in a few seconds.
+            self._registration.stop()
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def _enter(self, state: NodeState) -> None:
+        self.node.state = state
+        self._registration.state = state
+        self._registration.beat()
+
+    def _run(self) -> None:
+        while not self._over.wait(_SYNC_SECONDS):
+            try:
+                self.sync()
+            except QuiverError as error:
+                self.faults = [error]

@@ -1,0 +1,70 @@
+"""What became of a node's blocks while it was away: the records say it, and it is done here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final
+
+from quiver.chain.metadata import Metadata
+from quiver.chain.peers import Holding, Peer
+from quiver.chain.record import Block, Partition, Record
+from quiver.chain.sealing import Sealed
+from quiver.clock import Clock
+from quiver.errors import MissingError, QuiverError
+
+__all__ = ["sync_with_records"]
+
+_TOLD_MAX: Final = 100
+
+
+def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[QuiverError]:
+    """Cut what was sealed, and drop what is purged or was sealed without this node.
+
+    Gives what could not be done; the same may be done again. What is open, or is only prepared, is
+    left alone, and so is a partition that has no record, or a block that was given up.
+    """
+    faults: list[QuiverError] = []
+    holdings: Iterable[Holding] = node.status().holdings
+    for name, held in groupby(holdings, key=lambda each: each.name.partition):
+        blocks = list(held)  # What was there before the record is read.
+        partition = Partition(metadata, name, clock=clock)
+        try:
+            record = partition.read()
+        except MissingError:
+            continue
+        except QuiverError as error:
+            faults.append(error)
+            continue
+        for holding in blocks:
+            try:
+                _sync_block(node, holding, partition, record=record)
+            except QuiverError as error:
+                faults.append(error)
+    return faults[:_TOLD_MAX]
+
+
+def _sync_block(node: Peer, holding: Holding, partition: Partition, *, record: Record) -> None:
+    number = holding.name.number
+    if number < record.purged_below:
+        node.drop(holding.name)
+        return
+    is_open = record.open is not None and record.open.number == number
+    if is_open or number >= record.next_number:
+        return
+    try:
+        block = partition.block(record, number)
+    except MissingError:
+        node.drop(holding.name)  # It ended empty, or was never used.
+        return
+    if block.is_abandoned:
+        return
+    if node.name not in block.locations:
+        node.drop(holding.name)
+    elif holding.finished is None:
+        node.cut(holding.name, _sealed(block))
+
+
+def _sealed(block: Block) -> Sealed:
+    """Say where a block ends."""
+    return Sealed(block.length, block.last_seq, block.start, block.end, block.locations)

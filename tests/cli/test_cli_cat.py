@@ -224,3 +224,22 @@ def test_parquet_says_what_it_cannot_hold(tmp_path, run) -> None:
     result = run("cat", tmp_path / "s", "--slot", "x", "--format", "parquet")
     assert (result.code, result.out) == (2, "")
     assert "Parquet cannot hold column 'v'" in result.err
+
+
+def test_a_range_of_time_begins_with_since_and_ends_before_until(run, tmp_path) -> None:
+    config = {"segment": {"time": "caller"}}
+    with quiver.open(tmp_path / "s", slots=["a"], worker=False, config=config) as store:
+        for day in range(1, 6):
+            store.append({"a": pa.table({"day": [day]})}, time=f"2026-01-0{day}")
+
+    def days(*arguments: str) -> list[int]:
+        found = run("cat", tmp_path / "s", "--slot", "a", "--format", "ndjson", *arguments)
+        assert found.code == 0
+        return [json.loads(line)["day"] for line in found.raw.splitlines()]
+
+    assert days("--since", "2026-01-02", "--until", "2026-01-04") == [2, 3]
+    assert days("--since", "2026-01-04T00:00Z") == [4, 5]
+    assert days("--until", "1767312000000000000") == [1]
+    found = run("cat", tmp_path / "s", "--slot", "a", "--since", "soon")
+    assert found.code != 0
+    assert "soon" in found.err

@@ -23,7 +23,7 @@ def put(store: quiver.Store, *times: int) -> None:
         store.append(row(time), time=time)
 
 
-def test_r25_an_idle_partition_is_waited_for_until_its_heartbeat(opener, path) -> None:
+def test_an_idle_partition_is_waited_for_until_its_heartbeat(opener, path) -> None:
     busy, idle = opener(0), opener(1)
     put(idle, 1)
     put(busy, 2, 5, 9)

@@ -26,6 +26,8 @@ STORE: Final[dict[str, Any]] = {
     "limits": {"entry_bytes": "8MiB"},
     "retention": {"size_cap": "48MiB", "size_cap_policy": "backpressure"},
 }
+REQUEST_MEMORY: Final = "64MiB"
+"""The budget of receivers; with 64 requests of up to 4 MiB it would be 512 MiB."""
 FLAT: Final = 1.1
 """It goes up and down with Python's collector and what allocators keep."""
 
@@ -51,7 +53,7 @@ class Flood(NamedTuple):
 
 def flood(bench: Bench, name: str, seconds: float) -> Flood:
     """Overload a new pipeline, then let the sink take all."""
-    how = {"max_concurrent_requests": 64}
+    how = {"max_concurrent_requests": 64, "service": {"request_memory": REQUEST_MEMORY}}
     with (
         sink_process() as sink,
         running(bench.folder, name, sink.port, store=STORE, **how) as pipeline,

@@ -41,7 +41,13 @@ class Running:
 
 @contextlib.contextmanager
 def running(
-    folder: Path, name: str, port: int, *, store: Mapping[str, Any] | None, **receiver: Any
+    folder: Path,
+    name: str,
+    port: int,
+    *,
+    store: Mapping[str, Any] | None,
+    service: Mapping[str, Any] | None = None,
+    **receiver: Any,
 ) -> Iterator[Running]:
     """Run one that exports to a port, with a store of these options or with none."""
     first = "keep" if store is not None else "out"
@@ -70,7 +76,9 @@ def running(
             "config": {"path": str(folder / name), **store},
         }
     file = folder / f"{name}.yaml"
-    file.write_text(yaml.safe_dump({"nodes": nodes}, sort_keys=False))
+    file.write_text(
+        yaml.safe_dump({"service": dict(service or {}), "nodes": nodes}, sort_keys=False)
+    )
     with RunChild(file) as child:
         child.wait_for("ready")
         yield Running(child)

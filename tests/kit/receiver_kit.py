@@ -205,11 +205,12 @@ class Served:
 def served(
     protocol: str, intake: Any, *, reading: Reading = plain_reading, **options: Any
 ) -> Iterator[Served]:
-    """Have a receiver of ``grpc`` or ``http``; options that are no limits are settings."""
+    """Have a receiver of ``grpc`` or ``http``; options are limits, settings, and a ``budget``."""
     limits = Limits(**{k: options.pop(k) for k in Limits.__slots__ if k in options})
     options.setdefault("address", "127.0.0.1:0")
+    budget = options.pop("budget", None)
     settings = Settings(limits=limits, **options)
-    desk = Desk(intake, reading, limits=limits, clock=SystemClock())
+    desk = Desk(intake, reading, limits=limits, clock=SystemClock(), budget=budget)
     door = (otlp_over_grpc if protocol == "grpc" else otlp_over_http)(desk, settings)
     with Servers() as servers:
         servers.open(door)

@@ -121,13 +121,16 @@ class StreamReader:
             )
         self._open[key] = stream
         self._open.move_to_end(key)
-        while len(self._open) > self._bounds.schemas or self._kept > self._bounds.dictionary_bytes:
+        while (
+            len(self._open) > self._bounds.schemas
+            or self.kept_bytes > self._bounds.dictionary_bytes
+        ):
             self._open.popitem(last=False)
         return batch
 
     @property
-    def _kept(self) -> int:
-        """What all dictionaries take."""
+    def kept_bytes(self) -> int:
+        """What all dictionaries take that are kept for the next batch."""
         return sum(stream.dictionary_bytes for stream in self._open.values())
 
     def _plain(self, slot: str, batch: pa.RecordBatch) -> pa.RecordBatch:

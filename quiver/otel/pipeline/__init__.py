@@ -61,5 +61,10 @@ def open(  # noqa: A001 As quiver.open is called.
     if not isinstance(plan, Plan):
         plan = load_pipeline(plan, variables=variables, environ=environ)
     used = clock or SystemClock()
-    parts = StandardParts(clock=used, write=write, share_ports=share is not None)
+    parts = StandardParts(
+        clock=used,
+        write=write,
+        share_ports=share is not None,
+        request_memory=plan.request_memory,
+    )
     return Pipeline(plan, parts, share=share, clock=used)

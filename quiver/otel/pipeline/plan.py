@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from quiver.config_file import LoadedConfig
 
-__all__ = ["BROADCAST", "ROUND_ROBIN", "Node", "Outlet", "Plan"]
+__all__ = ["BROADCAST", "REQUEST_MEMORY", "ROUND_ROBIN", "Node", "Outlet", "Plan"]
 
 BROADCAST: Final = "broadcast"
 ROUND_ROBIN: Final = "round_robin"
+REQUEST_MEMORY: Final = 128 << 20
+"""Bytes of requests in the memory of one process, unless the file says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Plan:
     listening_addr: str | None = None
     """Where health and metrics are."""
     drain_timeout_ns: int = 0
+    request_memory: int = REQUEST_MEMORY
     notes: tuple[str, ...] = ()
     """What is right, and may surprise."""
 

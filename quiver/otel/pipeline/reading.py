@@ -14,9 +14,9 @@ from quiver.errors import ConfigError, QuiverError
 from quiver.otel.pipeline.findings import Findings, guess, line_of
 from quiver.otel.pipeline.graph import check_graph, outlets_of
 from quiver.otel.pipeline.kinds import ROLES, Kind, find_kind
-from quiver.otel.pipeline.options import Option, address, duration, folder, read_options
-from quiver.otel.pipeline.plan import BROADCAST, ROUND_ROBIN, Node, Plan
-from quiver.otel.pipeline.remarks import check_nodes
+from quiver.otel.pipeline.options import Option, address, duration, folder, read_options, size
+from quiver.otel.pipeline.plan import BROADCAST, REQUEST_MEMORY, ROUND_ROBIN, Node, Plan
+from quiver.otel.pipeline.remarks import check_memory, check_nodes
 from quiver.otel.pipeline.template import fill_in
 from quiver.units import SECOND
 
@@ -30,6 +30,7 @@ _STRATEGIES: Final = (BROADCAST, ROUND_ROBIN)
 _SERVICE: Final = {
     "listening_addr": Option(address),
     "drain_timeout": Option(duration, 25 * SECOND),
+    "request_memory": Option(size, REQUEST_MEMORY),
 }
 """Kubernetes gives 30 seconds between SIGTERM and SIGKILL."""
 
@@ -122,6 +123,7 @@ class _Reader:
         all_read = len(nodes) == len(tables)
         check_graph(nodes, known=[str(name) for name in tables], found=found, all_read=all_read)
         check_nodes(nodes, service["listening_addr"], found=found)
+        check_memory(nodes, service["request_memory"], found=found)
         if found.errors:
             return None
         return Plan(
@@ -130,6 +132,7 @@ class _Reader:
             outlets=outlets_of(nodes),
             listening_addr=service["listening_addr"],
             drain_timeout_ns=service["drain_timeout"],
+            request_memory=service["request_memory"],
             notes=found.notes,
         )
 

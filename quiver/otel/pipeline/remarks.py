@@ -13,7 +13,7 @@ from quiver.otel.pipeline.graph import reachable_from
 from quiver.otel.pipeline.options import host_and_port
 from quiver.otel.pipeline.plan import ROUND_ROBIN, Node
 
-__all__ = ["addresses_of", "check_nodes"]
+__all__ = ["addresses_of", "check_memory", "check_nodes"]
 
 _SUBSCRIBER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 """What may be the name of a subscriber, which an exporter behind a store is."""
@@ -41,6 +41,17 @@ def check_nodes(nodes: Mapping[str, Node], own_address: str | None, *, found: Fi
     _check_addresses(nodes, own_address, found)
     _check_paths(nodes, found)
     _check_loops(nodes, found)
+
+
+def check_memory(nodes: Mapping[str, Node], request_memory: int, *, found: Findings) -> None:
+    """Refuse a receiver whose longest request has no room: as it came, and decompressed."""
+    for node in nodes.values():
+        longest = node.options.get("max_request_size", 0) if node.role == "receiver" else 0
+        if 2 * longest > request_memory:
+            text = f"nodes.{node.name}.config.max_request_size: two of {longest:,} bytes are more"
+            text += f" than service.request_memory, {request_memory:,}"
+            hint = "one as it came, one decompressed: raise request_memory, or lower this"
+            found.refuse(text, hint=hint, line=node.line)
 
 
 def _check_one(node: Node, found: Findings) -> None:

@@ -22,8 +22,9 @@ from quiver.otel.otlp import count, decode, encode, from_json, to_json
 from quiver.otel.pipeline.codec import Codec
 from quiver.otel.pipeline.options import host_and_port
 from quiver.otel.pipeline.parts import Feed, Listening
-from quiver.otel.pipeline.plan import Node
+from quiver.otel.pipeline.plan import REQUEST_MEMORY, Node
 from quiver.otel.receivers import (
+    Budget,
     Desk,
     Door,
     Limits,
@@ -50,16 +51,23 @@ CODEC: Final = Codec(decode=decode, encode=encode, count=count, from_json=from_j
 class StandardParts:
     """Makes the parts of one process of a pipeline; ``write`` is where a console exporter writes.
 
-    With ``share_ports`` other processes may listen on the same ports.
+    With ``share_ports`` other processes may listen on the same ports. All requests that receivers
+    have in memory are ``request_memory`` bytes at most.
     """
 
     def __init__(
-        self, *, clock: Clock, write: Callable[[str], object], share_ports: bool = False
+        self,
+        *,
+        clock: Clock,
+        write: Callable[[str], object],
+        share_ports: bool = False,
+        request_memory: int = REQUEST_MEMORY,
     ) -> None:
         """Open nothing yet."""
         self.codec = CODEC
         self._clock, self._write = clock, write
         self._share_ports = share_ports
+        self._budget = Budget(request_memory)
         self._servers: Servers | None = None
 
     def exporter(self, node: Node, feed: Feed) -> Exporter:
@@ -81,7 +89,14 @@ class StandardParts:
         for signal in Signal:  # What reading needs is loaded before anybody waits for an answer.
             reading.decode(signal, b"")
         limits = _limits(node.options)
-        desk = Desk(intake, reading, limits=limits, clock=self._clock, node=node.name)
+        desk = Desk(
+            intake,
+            reading,
+            limits=limits,
+            clock=self._clock,
+            node=node.name,
+            budget=self._budget,
+        )
         doors = self._doors(node, desk, limits)
         if self._servers is None:
             self._servers = Servers()

@@ -21,9 +21,11 @@ from quiver.otel.receivers.doors import (
 )
 from quiver.otel.receivers.http_answers import Page
 from quiver.otel.receivers.loop import Servers
+from quiver.otel.receivers.room import Budget
 from quiver.otel.receivers.settings import Limits, Settings, Tls, Token
 
 __all__ = [
+    "Budget",
     "Desk",
     "Door",
     "Limits",

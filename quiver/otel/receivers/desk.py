@@ -19,7 +19,7 @@ from quiver.metrics import Metrics
 from quiver.otel.batch import Batch
 from quiver.otel.nodes import Accepted, Intake
 from quiver.otel.receivers.refusal import Reason, Refusal, refusal_of
-from quiver.otel.receivers.room import Room, Ticket
+from quiver.otel.receivers.room import Budget, Room, Ticket
 from quiver.otel.receivers.settings import Limits
 from quiver.otel.signals import Signal
 
@@ -64,6 +64,7 @@ class Desk:
         limits: Limits,
         clock: Clock,
         node: str = "receiver",
+        budget: Budget | None = None,
     ) -> None:
         limits.check()
         self.limits = limits
@@ -71,7 +72,7 @@ class Desk:
         self.events = Events(node=node)
         self._connections = 0
         self._intake, self._reading, self._clock = intake, reading, clock
-        self._room = Room(limits.requests, limits.memory_bytes)
+        self._room = Room(limits.requests, limits.memory_bytes, budget)
         self._threads = ThreadPoolExecutor(limits.requests, thread_name_prefix=f"quiver-{node}")
         self._is_closing = False
         self.closing = asyncio.Event()

@@ -89,6 +89,7 @@ class OtapService(grpc.GenericRpcHandler):  # type: ignore[misc]
                 await refuse(context, stream.refusal, self._desk)
         finally:
             reading.cancel()
+            stream.forget()
             self._open -= 1
 
 
@@ -103,6 +104,7 @@ class _Stream:
         self.refusal: Refusal | None = None
         self._is_broken = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._kept, self._kept_bytes = desk.ticket(), 0
 
     async def read(self, requests: AsyncIterator[bytes]) -> None:
         """Work on batches until the sender, or we, end the stream, and all are answered."""
@@ -133,7 +135,10 @@ class _Stream:
             has_room = ticket.claim(len(request))
             batch_id, batch = await asyncio.to_thread(self._decoded, request)
             size = 0 if isinstance(batch, Exception) else _size(batch)
-            if not has_room or not ticket.claim(size):
+            if not self._keep():
+                self._is_broken = True
+                batch = CapacityError("there is no room for what the stream has to keep")
+            elif not has_room or not ticket.claim(size):
                 batch = CapacityError("too many batches are in work")
             task = asyncio.create_task(self._have_taken(batch_id, ticket, _given(request, batch)))
             is_handed_over = True
@@ -146,6 +151,20 @@ class _Stream:
                 ticket.leave()
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _keep(self) -> bool:
+        """Claim room for the dictionaries that the next batch may go on with."""
+        more = self._reader.kept_bytes - self._kept_bytes
+        if more > 0 and not self._kept.claim(more):
+            return False
+        if more < 0:
+            self._kept.give_back(-more)
+        self._kept_bytes += more
+        return True
+
+    def forget(self) -> None:
+        """Give back the room of what is kept, at the end."""
+        self._kept.leave()
 
     def _decoded(self, request: bytes) -> tuple[int, Batch | Exception]:
         """Decode a batch, or give the error; runs in a thread, one for this stream at a time."""

@@ -4,14 +4,45 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["Room", "Ticket"]
+__all__ = ["Budget", "Room", "Ticket"]
+
+
+class Budget:
+    """Bytes that several receivers share; safe to use from several threads."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self.memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._held = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are held, by all of them."""
+        return self._held
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is nothing left."""
+        return self._held >= self.memory_bytes
+
+    def take(self, size: int) -> bool:
+        """Take so many bytes, or nothing; less than 0 gives back."""
+        with self._lock:
+            if size > 0 and self._held + size > self.memory_bytes:
+                return False
+            self._held += size
+            return True
 
 
 class Room:
-    """Room for some requests in work and for some bytes; safe to use from several threads."""
+    """Room for some requests in work and for some bytes; safe to use from several threads.
 
-    def __init__(self, requests: int, memory_bytes: int) -> None:
+    The bytes are also those of a ``budget`` that other rooms share.
+    """
+
+    def __init__(self, requests: int, memory_bytes: int, budget: Budget | None = None) -> None:
         self._requests, self._memory_bytes = requests, memory_bytes
+        self._budget = budget or Budget(memory_bytes)
         self._lock = threading.Lock()
         self._working = 0
         self._held = 0
@@ -29,7 +60,8 @@ class Room:
     @property
     def is_full(self) -> bool:
         """Whether a request that came whole now would be refused."""
-        return self._working >= self._requests or self._held >= self._memory_bytes
+        is_full = self._working >= self._requests or self._held >= self._memory_bytes
+        return is_full or self._budget.is_full
 
     def take(self, work: int, size: int) -> bool:
         """Take so many places in work and so many bytes, or nothing; less than 0 gives back."""
@@ -37,6 +69,8 @@ class Room:
             if work > 0 and self._working >= self._requests:
                 return False
             if size > 0 and self._held + size > self._memory_bytes:
+                return False
+            if size and not self._budget.take(size):
                 return False
             self._working += work
             self._held += size

@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import grpc
+import pyarrow as pa
 import pytest
 from otap_kit import drawn_batch, told
 from receiver_kit import PATIENCE, TOKEN, Served, plain_reading
 
+from quiver.bundle import RecordBundle
 from quiver.clock import SystemClock
 from quiver.errors import CapacityError, InputError
 from quiver.otel import Batch, Signal
@@ -27,7 +29,7 @@ from quiver.otel.otap.format import (
     encode_records,
     encode_status,
 )
-from quiver.otel.receivers import Desk, Limits, Servers, Settings, Token, otap_over_grpc
+from quiver.otel.receivers import Budget, Desk, Limits, Servers, Settings, Token, otap_over_grpc
 from quiver.units import SECOND
 
 LOGS = "/opentelemetry.proto.experimental.arrow.v1.ArrowLogsService/ArrowLogs"
@@ -60,9 +62,16 @@ class Shelf:
 
 
 @contextmanager
-def served(shelf: Shelf, *, in_work: int = 256, address: str = "127.0.0.1:0", **options):
+def served(
+    shelf: Shelf,
+    *,
+    in_work: int = 256,
+    address: str = "127.0.0.1:0",
+    budget: Budget | None = None,
+    **options,
+):
     limits = Limits(requests=8)
-    desk = Desk(shelf, plain_reading, limits=limits, clock=SystemClock())
+    desk = Desk(shelf, plain_reading, limits=limits, clock=SystemClock(), budget=budget)
     door = otap_over_grpc(
         desk, Settings(address=address, limits=limits, **options), in_work=in_work
     )
@@ -149,6 +158,29 @@ def test_at_capacity_a_batch_is_to_be_sent_again_and_the_stream_goes_on() -> Non
         assert sender.export(out(batch)) == [Accepted()]
         assert server.refused() == {"full": 1, "failed": 1}
     assert len(shelf.kept) == 2
+
+
+def test_dictionaries_of_open_streams_are_of_the_budget_of_bytes() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 3, pa.uint16()), ["x" * 100_000])
+    logs = drawn_batch(Signal.LOGS, 1, rows=3).bundle["logs"]
+    logs = logs.select(["id", "resource", "scope"]).append_column("severity_text", words)
+    batch, shelf = Batch(Signal.LOGS, RecordBundle({"logs": logs})), Shelf()
+    budget = Budget(1 << 20)
+    with served(shelf, budget=budget) as server:
+        with exporter(server.address) as sender:
+            assert sender.export(out(batch)) == [Accepted()]
+            assert sender.export(out(batch)) == [Accepted()]
+            assert 100_000 <= budget.held_bytes <= 110_000
+        server.servers.close()
+    assert budget.held_bytes == 0
+    budget = Budget(150_000)  # Room for what comes, and none to keep anything of it.
+    with served(shelf, budget=budget) as server, exporter(server.address) as sender:
+        for _ in range(2):
+            [answer] = sender.export(out(batch))
+            assert isinstance(answer, Retry)
+        assert server.refused()["full"] > 0
+        server.servers.close()
+    assert (budget.held_bytes, len(shelf.kept)) == (0, 2)
 
 
 def test_only_the_first_on_a_stream_is_refused_for_ever() -> None:

@@ -297,6 +297,16 @@ def test_wrong_rules_are_refused(look, config, told) -> None:
     assert any(re.search(told, error) for error in errors), errors
 
 
+def test_a_request_that_would_never_find_room_is_refused(look) -> None:
+    service = "service: {request_memory: %s}\n"
+    plan, _, _ = look(service % "8MiB" + SMALL)
+    assert plan.request_memory == 8 << 20
+    _, errors, _ = look(service % "7MiB" + SMALL)
+    assert ["nodes.in.config.max_request_size: two of" in error for error in errors] == [True]
+    plan, _, _ = look(SMALL)
+    assert plan.request_memory == 128 << 20
+
+
 PAGE = Path(pipeline.__file__).with_name("PIPELINE.md")
 
 
@@ -304,7 +314,7 @@ def test_the_page_has_every_option_and_no_other() -> None:
     rows = re.findall(r"^\| (`[^|]*) \|", PAGE.read_text(), re.MULTILINE)
     told = {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)}
     known = {name for kind in KINDS for name in kind.options} | set(_ACTION) | set(_RULE)
-    known |= {"path", "listening_addr", "drain_timeout"}
+    known |= {"path", "listening_addr", "drain_timeout", "request_memory"}
     assert known - told == {"actions", "drop", "keep", "style"}
     assert told <= known
 

@@ -12,6 +12,7 @@ from google.rpc.status_pb2 import Status
 from receiver_kit import PATIENCE, Notebook, Served, logs_request, served
 
 from quiver.errors import InputError
+from quiver.otel.receivers import Budget
 
 ONE = logs_request("one")
 EXPORT = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
@@ -104,6 +105,34 @@ def test_ten_times_as_much_as_there_is_room_for_stays_within_it(protocol, notebo
         assert here.desk.gauges()["quiver.receiver.waiting_bytes"] == 0
         assert here.desk.gauges()["quiver.receiver.waiting_requests"] == 0
     assert len(looking.taken) == answers.count("200") > 0
+
+
+def test_receivers_with_one_budget_stay_within_it_together(notebook) -> None:
+    """Each alone might hold twice as much; what one of them holds is missed by the other."""
+    budget, body, seen = Budget(1_000_000), logs_request("x" * 200_000), []
+
+    class Looking(Notebook):
+        def take(self, signal, batches):
+            seen.append(budget.held_bytes)
+            return super().take(signal, batches)
+
+    looking = Looking()
+    limits = {"requests": 8, "message_bytes": 250_000, "budget": budget}
+    with (
+        served("grpc", looking, **limits) as one,
+        served("http", looking, **limits) as other,
+        ThreadPoolExecutor(20) as senders,
+    ):
+        ways = [(SENDERS["grpc"], one), (SENDERS["http"], other)] * 60
+        answers = list(senders.map(lambda way: way[0](way[1], body), ways))
+        assert set(answers) <= {"200", "later"}
+        assert max(seen) <= budget.memory_bytes
+        assert budget.take(budget.memory_bytes)
+        assert [send(here, ONE) for send, here in ways[:2]] == ["later"] * 2
+        budget.take(-budget.memory_bytes)
+        assert [send(here, ONE) for send, here in ways[:2]] == ["200"] * 2
+    assert budget.held_bytes == 0
+    assert len(looking.taken) - 2 == answers.count("200") > 0
 
 
 def test_at_the_end_who_is_in_work_is_answered_and_nobody_else_gets_in(protocol, notebook) -> None:

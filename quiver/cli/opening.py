@@ -6,6 +6,7 @@ Each that opens one takes its options as ``config_options`` says, above those of
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
     from quiver.errors import ConfigError
 
 __all__ = [
+    "EMPTY",
+    "PIPELINE",
+    "STORE",
     "config_options",
     "examined",
     "hold_store",
+    "kind_of",
     "named_values",
     "open_store",
     "recovery_bar",
@@ -32,6 +37,9 @@ __all__ = [
     "strict_option",
     "visit_store",
 ]
+
+STORE, PIPELINE, EMPTY = "store", "pipeline", "empty"
+"""What a config file may be of: one in which nothing is said is neither."""
 
 strict_option: Final = click.option(
     "--strict", is_flag=True, help="Refuse a damaged store, and leave it as it is."
@@ -98,6 +106,22 @@ def examined(output: Output, file: str | None) -> tuple[LoadedConfig | None, lis
 
     override = {key: Text(value) for key, value in output.overrides.items()}
     return examine(file, environ=os.environ, override=override, override_name="--set")
+
+
+def kind_of(file: str) -> str:
+    """Say what a config file is of; one that cannot be read is taken for a store's, and told."""
+    from quiver.errors import QuiverError
+    from quiver.otel.pipeline.reading import is_pipeline, read_document
+
+    try:
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            return STORE  # A pipe can be read once.
+        document = read_document(file)[1]
+    except (OSError, ValueError, QuiverError):
+        return STORE
+    if is_pipeline(document):
+        return PIPELINE
+    return STORE if document else EMPTY
 
 
 @contextmanager

@@ -175,6 +175,24 @@ def test_strict_goes_above_all(run, file, store, kit) -> None:
 SEED = Path(__file__).parents[2] / "examples" / "pipeline.yaml"
 
 
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}\n"])
+def test_of_an_empty_file_it_is_told_what_it_is(run, file, text) -> None:
+    file.write_text(text)
+    checked, ran = run("config", "check", "q.yaml"), run("run", "q.yaml")
+    assert (checked.code, ran.code) == (0, 2)
+    assert "nothing is in q.yaml: the config of a store, all of it defaults" in checked.out
+    assert "quiver run refuses this" in checked.out
+    file.write_text(FILE)
+    assert "note:" not in run("config", "check", "q.yaml").out
+
+
+def test_of_a_pipeline_no_options_of_a_store_are_shown(run) -> None:
+    found = run("config", "show", str(SEED))
+    assert found.code == 2
+    assert "is of a pipeline, and this shows the options of one store" in found.err
+    assert f"quiver config check {SEED}" in found.err
+
+
 def test_a_pipeline_is_checked_as_a_whole(run) -> None:
     found = run("config", "check", SEED)
     assert found.code == 2

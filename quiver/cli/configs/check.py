@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 
 import click
 
 from quiver.cli.exits import OK, USAGE
-from quiver.cli.opening import examined, set_option
+from quiver.cli.opening import EMPTY, PIPELINE, examined, kind_of, set_option
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
-from quiver.errors import ConfigError, QuiverError
+from quiver.errors import ConfigError
 
 __all__ = ["check"]
 
@@ -36,9 +35,10 @@ def check(output: Output, *, file: str) -> int:
 
     A file with nodes is one of a pipeline, for quiver run: all of its nodes are checked, and which
     way everything goes. There --set gives values to names in double braces, and what is right but
-    may surprise is told too.
+    may surprise is told too. An empty file is the config of a store; that is told.
     """
-    if _is_pipeline(file):
+    kind = kind_of(file)
+    if kind == PIPELINE:
         return _check_pipeline(output, file)
     loaded, errors = examined(output, file)
     given = 0
@@ -50,6 +50,9 @@ def check(output: Output, *, file: str) -> int:
         _tell(output, file, errors)
     else:
         output.text(f"OK: {count(given, 'option')} given in {file}", style="green")
+        if kind == EMPTY:
+            output.text(f"note: nothing is in {file}: the config of a store, all of it defaults")
+            output.text("note: a pipeline has a section nodes, and quiver run refuses this")
     return USAGE if errors else OK
 
 
@@ -61,25 +64,6 @@ def _tell(output: Output, file: str, errors: list[ConfigError]) -> None:
     for error in errors:
         output.text(str(error), style="red")
     output.text(f"{count(len(errors), 'problem')} in {file}", style="red")
-
-
-def _is_pipeline(file: str) -> bool:
-    """Whether a file is one of a pipeline; what cannot be read is not, and is told as ever."""
-    from quiver.otel.pipeline.reading import is_pipeline, read_document
-
-    if not stat.S_ISREG(_mode(file)):
-        return False  # A pipe can be read once.
-    try:
-        return is_pipeline(read_document(file)[1])
-    except QuiverError:
-        return False
-
-
-def _mode(file: str) -> int:
-    try:
-        return os.stat(file).st_mode
-    except (OSError, ValueError):
-        return 0
 
 
 def _check_pipeline(output: Output, file: str) -> int:

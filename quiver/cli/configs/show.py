@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 
 import click
 
-from quiver.cli.opening import set_option, settings
+from quiver.cli.opening import PIPELINE, kind_of, set_option, settings
 from quiver.cli.output import Output
 from quiver.cli.program import verb
+from quiver.errors import ConfigError
 
 __all__ = ["show"]
 
@@ -28,10 +30,15 @@ def show(output: Output, *, file: str | None) -> None:
     """Show every option, its value, and where it is from.
 
     The value in its plainest unit stands behind it, and the line of FILE, the variable of the
-    environment or --set that it is from.
+    environment or --set that it is from. A file of a pipeline is refused: config check is for that.
     """
     from quiver.config_file import option_text, option_unit
 
+    if file is not None and kind_of(file) == PIPELINE:
+        raise ConfigError(
+            f"{file} is of a pipeline, and this shows the options of one store",
+            hint=f"quiver config check {shlex.quote(file)}; this takes a store's options alone",
+        )
     output.config_file = file
     loaded = settings(output)
     if loaded.path is not None:  # Wherever this is read again, it is the same folder.

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from quiver.disk import read_foreign
 from quiver.errors import ConfigError
+from quiver.otel.headers import is_reserved
 from quiver.units import SECOND
 
 __all__ = ["Compression", "Endpoint", "OtlpOptions", "Tls"]
@@ -19,9 +20,6 @@ Compression = Literal["none", "gzip"]
 
 _SCHEMES: Final = {"http": False, "grpc": False, "https": True, "grpcs": True}
 _NAME: Final = re.compile(r"[0-9A-Za-z!#$%&'*+.^_`|~-]{1,128}", re.ASCII)
-_OURS: Final = frozenset(
-    ("connection", "content-encoding", "content-length", "content-type", "host", "te")
-) | {"transfer-encoding"}
 _SHORT: Final = 4
 """A value of fewer characters is no secret, and would be found in any text."""
 _PEM_MAX: Final = 1 << 20
@@ -124,8 +122,7 @@ class OtlpOptions:
     def __post_init__(self) -> None:
         """Refuse what could not be sent."""
         for name, value in self.headers.items():
-            taken = name.lower().startswith("grpc-") or name.lower().endswith("-bin")
-            if taken or name.lower() in _OURS:
+            if is_reserved(name):
                 raise ConfigError(f"headers: {name!r} is not for anybody to set")
             if not _NAME.fullmatch(name) or not value.isprintable() or not value.isascii():
                 raise ConfigError(f"headers: {name!r} cannot be sent with its value")

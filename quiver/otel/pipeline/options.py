@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from quiver.config_keys import shown
 from quiver.errors import ConfigError
+from quiver.otel.headers import is_reserved
 from quiver.otel.pipeline.findings import Findings, guess, line_of
 from quiver.units import MILLISECOND, SECOND, parse_bytes, parse_duration
 
@@ -255,6 +256,9 @@ def _header_value(value: object, key: str) -> str:
 def _header_name(name: object, key: str) -> str:
     if not isinstance(name, str) or not name.isascii() or not name.replace("-", "").isidentifier():
         raise ConfigError(f"{key}: {shown(name)} is no name of a header")
+    if is_reserved(name):
+        hint = "it is written by the exporter, or by gRPC: leave it out"
+        raise ConfigError(f"{key}: {shown(name)} is not for anybody to set", hint=hint)
     return name.lower()
 
 

@@ -83,6 +83,7 @@ NOTED: Final = 2
 """Entry types. Whatever else stands there is skipped by its length."""
 _NUMBERED: Final = (BUNDLE, CHECKPOINT, NOTED)
 CHECKPOINT_BODY: Final = struct.Struct("<QQ")
+_BEGIN: Final = struct.Struct(LENGTH.format + HEAD.format[1:])
 _NO_MASK: Final = (0,)
 
 
@@ -159,26 +160,28 @@ def encode_bundle(bundle: EncodedBundle) -> bytes:
 
 
 def entry_parts(bundle: EncodedBundle) -> list[Octets]:
-    """Give the same as parts, which are to be written one after the other: payloads as they are."""
-    bitmap = body_bytes = 0
-    parts: list[Octets] = [b"", b""]
-    entry_type = BUNDLE
-    if bundle.note is not None:
-        entry_type = NOTED
-        parts += (NOTE_LENGTH.pack(len(bundle.note)), bundle.note)
-        body_bytes += NOTE_LENGTH.size + len(bundle.note)
-    for slot_id, payload_type_id, fingerprint, row_count, data in bundle.payloads:
+    """Give the same as parts, which are to be written one after the other: payloads as they are.
+
+    The first one has all that is before the first payload: each part costs as much as 2 KB of it.
+    """
+    wal_seq, ingestion_ns, payloads, note = bundle
+    entry_type, before = BUNDLE, b""
+    if note is not None:
+        entry_type, before = NOTED, NOTE_LENGTH.pack(len(note)) + note
+    bitmap, body_bytes = 0, HEAD.size + len(before) + BLOCK.size * len(payloads)
+    parts: list[Octets] = []
+    for slot_id, payload_type_id, fingerprint, row_count, data in payloads:
         size = len(data)
         bitmap |= 1 << slot_id
+        body_bytes += size
         parts += (BLOCK.pack(payload_type_id, fingerprint, row_count, size), data)
-        body_bytes += BLOCK.size + size
-    parts[0] = LENGTH.pack(HEAD.size + body_bytes)
-    parts[1] = HEAD.pack(entry_type, bundle.ingestion_ns, bundle.wal_seq, bitmap)
-    checksum = 0
-    for part in parts[1:]:
+    if parts:
+        before += bytes(parts.pop(0))
+    head = _BEGIN.pack(body_bytes, entry_type, ingestion_ns, wal_seq, bitmap) + before
+    checksum = crc32c(head[LENGTH.size :])
+    for part in parts:
         checksum = crc32c(part, checksum)
-    parts.append(CRC.pack(checksum))
-    return parts
+    return [head, *parts, CRC.pack(checksum)]
 
 
 def encode_checkpoint(wal_seq: int, truncated: Place) -> bytes:

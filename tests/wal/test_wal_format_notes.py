@@ -37,6 +37,15 @@ def test_an_entry_with_a_note_is_the_one_without_and_the_note_behind_its_head() 
     assert plain[4] == 0
 
 
+@pytest.mark.parametrize("bundle", [PLAIN, NOTED], ids=["plain", "noted"])
+def test_an_entry_has_two_parts_for_each_payload_and_one_behind_all(bundle: EncodedBundle) -> None:
+    parts = wal.entry_parts(bundle)
+    assert len(parts) == 2 * len(PAYLOADS) + 1
+    assert all(parts[2 * n + 1] is payload.data for n, payload in enumerate(PAYLOADS))
+    assert b"".join(parts) == wal.encode_bundle(bundle)
+    assert len(wal.entry_parts(bundle._replace(payloads=()))) == 2
+
+
 @pytest.mark.parametrize("note", [b"", b"n", b"x" * 5000])
 @pytest.mark.parametrize("payloads", [(), PAYLOADS[:1], PAYLOADS])
 def test_it_comes_back_as_a_bundle(note: bytes, payloads: tuple[Payload, ...]) -> None:

@@ -54,7 +54,9 @@ class GroupCommit:
     def __init__(self, core: Core) -> None:
         """Take over a core whose log is durable up to its end, as recovery leaves it."""
         self._core = core
-        self._turn = threading.Condition()
+        self._lock = threading.RLock()
+        self._turn = threading.Condition(self._lock)
+        self._followers = 0
         self._synced = core.log.end
         self._leading = False
         self._phase: Literal["open", "closing", "ended"] = "open"
@@ -82,7 +84,7 @@ class GroupCommit:
         """
         leading = False
         try:
-            with self._turn:
+            with self._lock:
                 while not self.covers(ticket):
                     self.check(ticket)
                     if not self._leading and (as_closer or self._phase == "open"):
@@ -110,13 +112,18 @@ class GroupCommit:
         core.metrics.observe("quiver.wal.sync", core.clock.monotonic_ns() - began_ns)
 
     def _follow(self, limit_ns: int | None) -> None:
-        if limit_ns is None:
-            self._turn.wait()
-            return
-        rest_ns = limit_ns - self._core.clock.monotonic_ns()
-        if rest_ns <= 0:
-            raise WaitTimeoutError("the bundle is not durable yet", hint="it is taken: wait again")
-        self._turn.wait(rest_ns / SECOND)
+        rest_ns = None
+        if limit_ns is not None:
+            rest_ns = limit_ns - self._core.clock.monotonic_ns()
+            if rest_ns <= 0:
+                raise WaitTimeoutError(
+                    "the bundle is not durable yet", hint="it is taken: wait again"
+                )
+        self._followers += 1
+        try:
+            self._turn.wait(None if rest_ns is None else rest_ns / SECOND)
+        finally:
+            self._followers -= 1
 
     def add(self, waiter: Waiter) -> None:
         """Tell a waiter when its bundle is durable; at once, if that is known or hopeless."""
@@ -134,8 +141,9 @@ class GroupCommit:
 
     def settle(self, error: Exception | None = None) -> None:
         """Tell everybody whose bundle is durable by now; with an error, the rest as well."""
-        with self._turn:
-            self._turn.notify_all()
+        with self._lock:
+            if self._followers:  # To tell nobody takes longer than to look.
+                self._turn.notify_all()
             if not self._waiters:
                 return
             told = [(w, error or self._refusal(w.ticket)) for w in self._waiters]

@@ -109,6 +109,11 @@ _SEGMENT: Final = (
     _gauge("quiver.segment.open_bytes", "By", "Payloads of bundles that are in no segment yet."),
     _gauge("quiver.segment.open_age", "s", "Age of the oldest bundle that is in no segment yet."),
     _counter("quiver.segment.finalized_segments", "{segment}", "Segment files written."),
+    _counter(
+        "quiver.segment.forgone_segments",
+        "{segment}",
+        "Segments not written, since all subscribers had all of them before.",
+    ),
     _histogram(
         "quiver.segment.finalize", "How long it took to make a segment a durable file.", _FINALIZE
     ),

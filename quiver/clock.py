@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["Clock", "SystemClock", "processor_ns"]
 
 
 class Clock(Protocol):
@@ -38,3 +38,8 @@ class SystemClock:
     def pause(self, seconds: float) -> None:
         """Do nothing for so long."""
         time.sleep(seconds)
+
+
+def processor_ns() -> int:
+    """Nanoseconds of processor time that all threads of this process have had."""
+    return time.process_time_ns()

@@ -37,7 +37,9 @@ in a process of its own that answers at once. Sender, `quiver run` and sink shar
   node between receiver and exporter, and without that node; {CONNECTIONS} connections with
   {IN_FLIGHT} calls under way on each over gRPC, one over HTTP. The time is that from the first
   request to the last one in the sink, all of them acknowledged. Without a store the answer of the
-  sink is what the sender waits for; with it a sync of the disk, and the sink is fed beside.
+  sink is what the sender waits for; with it a sync of the disk, and the sink is fed beside. Both
+  sides send on requests as they came and check them once; with a store the exporter keeps up, so
+  that requests are written to the log, and to no segment.
 - *The way to the sink*: {A_SECOND} requests a second over gRPC, each sent when its time is there,
   whatever became of the others.
 - *Overload*: the sink takes {TAKEN_A_SECOND} requests a second and {TIMES} times as many are

@@ -36,6 +36,11 @@ class Announcer:
             self._waiting.append(info)
 
     @property
+    def has_listeners(self) -> bool:
+        """Whether anybody wants to hear of segments."""
+        return bool(self._callbacks)
+
+    @property
     def has_news(self) -> bool:
         """Whether there is something to tell."""
         return bool(self._waiting)

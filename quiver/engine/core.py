@@ -25,6 +25,7 @@ from quiver.engine.ahead import Preparation
 from quiver.engine.announcer import Announcer
 from quiver.engine.budget import Budget
 from quiver.engine.desk import Outlet
+from quiver.engine.early import EarlyAcks
 from quiver.engine.encoding import Encoder
 from quiver.engine.listeners import Listeners
 from quiver.engine.numbers import core_folder, core_numbers
@@ -139,6 +140,8 @@ class Core:
     """What becomes a segment next; in memory and in the WAL until it is one."""
     ahead: Preparation | None = None
     """What was done for the open segment so far, if anything was."""
+    early: EarlyAcks = field(default_factory=EarlyAcks)
+    """What subscribers have of what is in no segment yet."""
     newest: SegmentInfo | None = None
     """What became of the last that was sealed; None if nothing in it could be decoded."""
     writer: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from quiver.acks import DROPPED_SIZE, Dropped, Floor, Record
 from quiver.engine.core import Core
+from quiver.engine.forgoing import forgo
 from quiver.engine.outcomes import append
 from quiver.engine.sealed import seal, try_reclaim, wait_for_writer
 from quiver.engine.space import sync_acks
@@ -37,7 +38,8 @@ def drop_open(core: Core) -> None:
             seal(core)
         if core.sealed is None:
             return
-        write_off_open(core)
+        if not forgo(core):
+            write_off_open(core)
     try_reclaim(core)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from quiver.engine.commit import GroupCommit, Ticket
 from quiver.engine.core import Core
 from quiver.engine.outgoing import write_waiting
-from quiver.engine.waiters import LoopWaiter, ThreadWaiter
+from quiver.engine.waiters import CallWaiter, LoopWaiter, ThreadWaiter
 from quiver.engine.worker import Worker
-from quiver.errors import ClosedError
+from quiver.errors import ClosedError, QuiverError
 from quiver.segment import SegmentInfo
 from quiver.units import parse_duration
 
@@ -58,6 +58,24 @@ class DurableDesk(ABC):
                 waiter.wait(clock, limit_ns)
             finally:
                 self._commit.discard(waiter)
+
+    def call_durable(self, ticket: Ticket, act: Callable[[Exception | None], object]) -> None:
+        """Have a function called once a bundle is durable; ``Receipt.call`` says the rest."""
+        worker = self._worker
+        if worker is None or worker.ended or self._commit.covers(ticket):
+            try:
+                self._make_durable(ticket)
+            except QuiverError as error:
+                act(error)
+            else:
+                act(None)
+            return
+        self._commit.add(CallWaiter(ticket, act))
+
+    def hasten(self) -> None:
+        """Have what was appended made durable now, by the store's worker; waits for nothing."""
+        if self._worker is not None:
+            self._worker.hasten()
 
     def await_durable(self, ticket: Ticket) -> Generator[Any, None, None]:
         """Do the same for a task on an event loop; ``Receipt.__await__`` says the rest."""

@@ -46,6 +46,16 @@ class StoreFacts(ABC):
         return self._core.config.wal.durability
 
     @property
+    def is_ready(self) -> bool:
+        """Whether an append with ``wait=False`` and no timeout would wait for nothing but a lock.
+
+        It may be another's turn before yours: then it waits for a segment to be written.
+        """
+        core = self._core
+        limit_bytes = core.config.segment.target_size // 2
+        return core.sealed is None or core.open_segment.payload_bytes < limit_bytes
+
+    @property
     def slots(self) -> SlotTable:
         """The slot table that the store was created with."""
         return self._core.manifest.slots

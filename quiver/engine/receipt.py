@@ -18,7 +18,7 @@ system has it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from quiver.engine.commit import Ticket
@@ -70,6 +70,16 @@ class Receipt:
         """
         self._store.wait_durable(self._ticket, timeout)
         return self.wal_seq
+
+    def call(self, act: Callable[[Exception | None], object]) -> None:
+        """Have a function called once, with None when the bundle survives a power cut.
+
+        Or with why nobody can say so, as ``wait`` raises it. The store's worker calls it, which
+        syncs ``wal.flush_interval`` after the append at the latest, or when ``Store.hasten`` says
+        so; it returns at once and raises nothing. Where there is no worker, or nothing to wait for,
+        it is called before this returns.
+        """
+        self._store.call_durable(self._ticket, act)
 
     def __await__(self) -> Generator[Any, None, int]:
         """Give the wal_seq once the bundle survives a power cut; the event loop goes on meanwhile.

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from quiver.engine.ahead import AHEAD_BYTES, Preparation
 from quiver.engine.core import Core
+from quiver.engine.forgoing import forgo, is_kept_up
 from quiver.engine.manners import resting
 from quiver.engine.pace import work_of
-from quiver.engine.sealed import try_write_sealed
+from quiver.engine.sealed import try_reclaim, try_write_sealed
 from quiver.engine.worker import Job, Worker
 from quiver.errors import ClosedError, QuiverError
 from quiver.ipc import ARROW_FAULTS
@@ -47,6 +48,9 @@ def look_ahead(core: Core) -> None:
             return
         if core.writer is not None and not keeps:  # Both at once would leave little to appends.
             return
+        done = 0 if ahead is None else ahead.bundle_count
+        if done is not None and is_kept_up(core, opened, done):
+            return  # Perhaps no segment is made of it.
         if ahead is None:
             core.ahead = ahead = Preparation(segment, resting(core), keeps=keeps)
         slots, done = core.manifest.slots, ahead.bundle_count
@@ -131,8 +135,19 @@ class Scribe:
     def run(self) -> None:
         """Write it, unless somebody else did or is at it."""
         with self._core.events.telling(), self._core.lock:
-            try_write_sealed(self._core)
+            if self._is_forgone():
+                try_reclaim(self._core)
+            else:
+                try_write_sealed(self._core)
         _let_go_of_memory()
+
+    def _is_forgone(self) -> bool:
+        """Do without the file if nobody needs it; if that cannot be written down, it is made."""
+        try:
+            return forgo(self._core, is_over=lambda: self._stopped)
+        except QuiverError:
+            self._core.check()
+            return False
 
     def refuse(self, error: ClosedError) -> None:
         """Leave it to whoever closes the store."""

@@ -19,6 +19,7 @@ import threading
 from typing import Final
 
 from quiver.engine.core import Core, Sealed
+from quiver.engine.forgoing import settle_early
 from quiver.engine.manners import resting
 from quiver.engine.outgoing import settle
 from quiver.engine.pace import work_of
@@ -244,6 +245,7 @@ def _register(core: Core, sealed: Sealed, info: SegmentInfo | None) -> None:
         core.registry.add_segment(info.segment_seq, info.bundle_count)
         core.next_segment_seq = info.segment_seq + 1
         core.metrics.add("quiver.segment.finalized_segments")
+        settle_early(core, sealed)
         core.announcer.note(info)
         core.events.info(
             "segment.finalized",

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from quiver.engine import going, lifecycle
 from quiver.engine.core import Core
 from quiver.engine.fold import take_over
+from quiver.engine.forgoing import ack_early
 from quiver.engine.inboxes import await_inbox
 from quiver.engine.lifecycle import Lag
 from quiver.engine.start import Start
@@ -85,6 +86,17 @@ class SubscriberDesk(ABC):
             return subscription
 
         return self._change_at(name, come)
+
+    def ack_early(self, name: str, wal_seqs: Collection[int]) -> list[int]:
+        """Say that a subscriber has bundles, which are durable, before a segment has them.
+
+        They do not come to it then, and a segment that all subscribers have in this way is not
+        written, if nothing else wants it. This is kept in memory until the segment is due: a crash
+        before forgets it, and they come. Gives those for which it is too late, and which come.
+        """
+        self.check_usable()
+        with self._core.lock:
+            return ack_early(self._core, name, wal_seqs)
 
     def unsubscribe(self, name: str) -> None:
         """Forget a subscriber for good; segments that only it still needed become free to go."""

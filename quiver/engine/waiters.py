@@ -1,10 +1,11 @@
-"""Two who wait for durability without syncing: a thread with a timeout, a task on an event loop."""
+"""Who waits for durability without syncing: a thread with a timeout, a task, a function."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quiver.clock import Clock
@@ -15,7 +16,7 @@ from quiver.units import SECOND
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["LoopWaiter", "ThreadWaiter"]
+__all__ = ["CallWaiter", "LoopWaiter", "ThreadWaiter"]
 
 
 class ThreadWaiter:
@@ -43,6 +44,19 @@ class ThreadWaiter:
             self._told.wait(rest_ns / SECOND)
         if self._error is not None:
             raise copy.copy(self._error) from self._error  # Several threads may raise it at once.
+
+
+class CallWaiter:
+    """A function that is called once, in the thread that knows."""
+
+    def __init__(self, ticket: Ticket, act: Callable[[Exception | None], object]) -> None:
+        self.ticket = ticket
+        self._acts = [act]
+
+    def tell(self, error: Exception | None) -> None:
+        """Call it, unless it was called."""
+        with contextlib.suppress(IndexError):
+            self._acts.pop()(error)
 
 
 class LoopWaiter:

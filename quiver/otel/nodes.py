@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from quiver.otel.batch import Batch
 from quiver.otel.signals import Signal
@@ -19,6 +19,7 @@ __all__ = [
     "Place",
     "Refused",
     "Retry",
+    "SwiftIntake",
 ]
 
 
@@ -31,6 +32,40 @@ class Intake(Protocol):
         ``Accepted`` says that some of their items were rejected for ever, which the sender is told.
         Raises CapacityError if there is no room now, InputError if they can never be taken.
         """
+
+
+@runtime_checkable
+class SwiftIntake(Intake, Protocol):
+    """One that need not be waited for."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more is to come now; who can wait a little for that does."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``begin`` without waiting takes no longer than its work."""
+
+    def begin(
+        self,
+        batches: Sequence[Batch],
+        done: Callable[[Exception | None], object],
+        *,
+        wait: bool = True,
+    ) -> None:
+        """Take batches, and have ``done`` called once: when all are safe, or with what is wrong.
+
+        It may be called from any thread, before this returns too, but not if this raises. Raises
+        as ``take`` does; if not told to ``wait``, at once where there is no room. Whoever began
+        some calls ``hasten`` behind them.
+        """
+
+    @property
+    def gather_seconds(self) -> float:
+        """How long to wait for more before ``hasten``."""
+
+    def hasten(self) -> None:
+        """Have what was begun made safe now."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from quiver.config import Config
+from quiver.testing.forgoing import FORGOING, FORGOING_CONFIGS
 from quiver.testing.lossy import LOSSY, LOSSY_CONFIGS
 from quiver.testing.lots import MOMENTS, at_moment, by_lot
 from quiver.testing.neighbourly import NEIGHBOURLY, NEIGHBOURLY_CONFIGS
@@ -359,6 +360,7 @@ LIVES: Final[Mapping[str, Callable[[Rehearsal], None]]] = {
     **FOLLOWING,
     **OUTGOING,
     **ROUNDS,
+    **FORGOING,
 }
 _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **LOSSY_CONFIGS,
@@ -366,6 +368,7 @@ _CONFIGS: Final[Mapping[str, Mapping[str, Any]]] = {
     **FOLLOWING_CONFIGS,
     **OUTGOING_CONFIGS,
     **ROUNDS_CONFIGS,
+    **FORGOING_CONFIGS,
     "taken back": {**TINY, "acks": {"max_size": 100_000}},
     "refused without a log": {**TINY, "wal": {**TINY["wal"], "durability": "segment"}},
     "fill segments": {**TINY, "segment": {"target_size": 1500}},

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 
-from delivery_kit import OK, Rig, ScriptedExporter, rig
+from delivery_kit import OK, Rig, ScriptedExporter, rig, texts
 from otlp_sinks import logs_batch
 from store_kit import abandon
 
 from quiver.errors import CapacityError
-from quiver.otel.delivery import Policy
+from quiver.otel.delivery import Policy, Pressure
 from quiver.otel.nodes import Gather, Refused, Retry
+from quiver.testing import ManualClock
 
 
 def offer(r: Rig, *names: str) -> None:
@@ -202,3 +203,66 @@ def test_an_offer_wakes_the_thread() -> None:
         r.delivery.stop()
         thread.join(20)
         assert not thread.is_alive()
+
+
+def early(r: Rig, *names: str) -> None:
+    """Offer as who keeps a store does, which is told of what arrives."""
+    offer(r, *names)
+    r.steps()
+
+
+def test_what_is_accepted_early_is_told_to_the_store_and_does_not_come_again() -> None:
+    exporter = ScriptedExporter()
+    with rig(exporter, early=lambda seqs: r.store.ack_early("out", seqs)) as r:
+        early(r, *"ab")
+        info = r.store.finalize()
+        assert info is not None
+        assert r.left() == 0, "it was acked when the segment was made"
+        r.steps()
+        assert exporter.accepted == ["a", "b"]
+        assert len(exporter.calls) == 1
+
+
+def test_what_was_refused_early_or_was_late_is_settled_when_it_comes() -> None:
+    exporter = ScriptedExporter(lambda each: Refused("400") if texts(each.batch) == ["a"] else OK)
+    with rig(exporter, early=lambda seqs: r.store.ack_early("out", seqs)) as r:
+        exporter.during = r.store.finalize
+        early(r, *"ab")
+        assert exporter.accepted == ["b"]
+        assert r.left() == 0
+        assert r.store.lag("out").dead_letter_count == 1
+        assert len(exporter.calls) == 1
+
+
+class Pressed:
+    is_high = True
+
+
+def test_there_is_room_unless_time_is_short_and_offers_are_taken() -> None:
+    exporter = ScriptedExporter(gather=Gather(batches=1))
+    pressed = Pressed()
+    with rig(exporter, policy=Policy(offers_max=16), pressure=pressed) as r:
+        offer(r, *"abcd")
+        r.delivery.step()
+        assert not r.delivery.has_room
+        assert r.delivery.is_pressed
+        pressed.is_high = False
+        assert r.delivery.has_room
+        pressed.is_high = True
+        r.clock.step("101ms")
+        assert r.delivery.has_room, "its other side is slow"
+        r.steps()
+        assert r.delivery.has_room
+        assert exporter.accepted == list("abcd")
+
+
+def test_a_process_is_pressed_when_it_ran_most_of_the_last_moment() -> None:
+    clock, spent = ManualClock(), [0]
+    pressure = Pressure(clock, lambda: spent[0])
+    assert not pressure.is_high
+    for ran_ms, is_high in ((20, False), (59, True), (40, True), (10, False)):
+        clock.step("50ms")
+        spent[0] += ran_ms * 1_000_000
+        assert pressure.is_high == is_high
+        clock.step("10ms")
+        assert pressure.is_high == is_high, "it looks once in a while"

@@ -1,23 +1,32 @@
 """Batches that are durable and in no segment yet: offered, sent, and known by ``wal_seq`` later.
 
 A subscription gives a bundle when its segment is finished. Who appended it may offer it before,
-once its append has returned. What is sent this way is noted here, and settled when the bundle comes
-out of its segment; a crash in between delivers it again. An offer is never a promise: what is not
-taken of it, or not accepted by the other side, comes by the subscription.
+once its append has returned. What is accepted this way the store is told, and does not give again;
+what is refused, or accepted when its segment was just there, is noted here and settled when the
+bundle comes. A crash before its segment is due delivers it again. An offer is never a promise: what
+is not taken of it, or not accepted by the other side, comes by the subscription.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
+from quiver.clock import Clock
 from quiver.otel.batch import Batch
 from quiver.otel.delivery.policy import Policy
-from quiver.otel.nodes import Accepted, Refused
+from quiver.otel.delivery.pressure import Pressure
+from quiver.otel.nodes import Accepted, Outcome, Refused
 
-__all__ = ["Ahead"]
+__all__ = ["Ahead", "Early"]
 
+Early: TypeAlias = Callable[[Sequence[int]], Sequence[int]]
+"""Says that bundles arrived, by ``wal_seq``; gives those that have a segment by now, and come."""
+
+_NEAR: Final = 1 / 8
+"""Of all the room there is: what is above may wait, for appends are under way as well."""
 _SETTLED_MAX: Final = 1 << 17
 """Outcomes that are remembered; more than a segment ever has bundles by default."""
 
@@ -25,9 +34,18 @@ _SETTLED_MAX: Final = 1 << 17
 class Ahead:
     """The offers of one delivery, from any thread, and the outcomes of those that were sent."""
 
-    def __init__(self, policy: Policy) -> None:
-        """Begin with none."""
-        self._policy = policy
+    def __init__(
+        self,
+        policy: Policy,
+        clock: Clock,
+        *,
+        early: Early | None = None,
+        pressure: Pressure | None = None,
+    ) -> None:
+        """Begin with none; ``early`` is told what was accepted, else it is noted here."""
+        self._policy, self._clock = policy, clock
+        self._early, self._pressure = early, pressure
+        self._taken_ns = 0
         self._lock = threading.Lock()
         self._offers: OrderedDict[int, tuple[Batch, int]] = OrderedDict()
         self._bytes = 0
@@ -49,6 +67,20 @@ class Ahead:
             self._offers[wal_seq] = batch, size
             self._bytes += size
 
+    @property
+    def is_pressed(self) -> bool:
+        """Whether the process is short of time."""
+        return self._pressure is not None and self._pressure.is_high
+
+    @property
+    def has_room(self) -> bool:
+        """Whether appends leave enough time to send what was offered; so if none of it is taken."""
+        policy = self._policy
+        count_max, bytes_max = policy.offers_max * _NEAR, policy.offers_bytes * _NEAR
+        if (len(self._offers) < count_max and self._bytes < bytes_max) or not self.is_pressed:
+            return True
+        return self._clock.monotonic_ns() - self._taken_ns > policy.offers_wait
+
     def take_missed(self) -> bool:
         """Say whether any was missed that did not come by the subscription since, and forget it."""
         with self._lock:
@@ -62,6 +94,7 @@ class Ahead:
                 return None
             wal_seq, (batch, size) = self._offers.popitem(last=False)
             self._bytes -= size
+            self._taken_ns = self._clock.monotonic_ns()
             return wal_seq, batch
 
     def withdraw(self, wal_seq: int) -> None:
@@ -82,11 +115,15 @@ class Ahead:
         """How many offers wait."""
         return len(self._offers)
 
-    def settle(self, wal_seq: int, outcome: Accepted | Refused) -> None:
-        """Note what became of one that was sent."""
-        self._settled[wal_seq] = outcome
-        if len(self._settled) > _SETTLED_MAX:
-            self._settled.popitem(last=False)
+    def settle(self, outcomes: Mapping[int, Outcome]) -> None:
+        """Note what became of some that were sent."""
+        taken = [seq for seq, outcome in outcomes.items() if isinstance(outcome, Accepted)]
+        late = taken if self._early is None or not taken else self._early(taken)
+        for seq, outcome in outcomes.items():
+            if isinstance(outcome, Refused) or (isinstance(outcome, Accepted) and seq in late):
+                self._settled[seq] = outcome
+                if len(self._settled) > _SETTLED_MAX:
+                    self._settled.popitem(last=False)
 
     def settled(self, wal_seq: int) -> Accepted | Refused | None:
         """Give what became of a bundle that comes now, and forget it."""

@@ -35,9 +35,10 @@ from quiver.errors import (
 )
 from quiver.metrics import Metrics
 from quiver.otel.batch import Batch, of_bundle
-from quiver.otel.delivery.ahead import Ahead
+from quiver.otel.delivery.ahead import Ahead, Early
 from quiver.otel.delivery.item import Item
 from quiver.otel.delivery.policy import Gate, Policy
+from quiver.otel.delivery.pressure import Pressure
 from quiver.otel.delivery.report import Report
 from quiver.otel.nodes import Accepted, Delivered, Exporter, Outcome, Refused, Retry
 from quiver.subscriber import BundleHandle
@@ -60,13 +61,16 @@ class Delivery:
         clock: Clock,
         convert: Convert | None = None,
         finish: Callable[[], object] | None = None,
+        early: Early | None = None,
+        pressure: Pressure | None = None,
         policy: Policy | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """Take both over; the exporter is closed at the end, the store is not.
 
         ``finish`` makes segments of all that is durable: it is called when there is nothing else to
-        send, and there was no room for an offer since.
+        send, and there was no room for an offer since. ``early`` tells the store what was accepted
+        before its segment is there, so that it does not come again; without it that is noted here.
         """
         self.name = subscription.name
         self.report = Report(self.name, metrics)
@@ -78,7 +82,7 @@ class Delivery:
         self._finish = finish
         self._policy = policy or Policy()
         self._gate = Gate(self._policy, self.name)
-        self._ahead = Ahead(self._policy)
+        self._ahead = Ahead(self._policy, clock, early=early, pressure=pressure)
         self._items: list[Item] = []
         self._item_count = 0
         self._begun_ns = 0
@@ -97,6 +101,16 @@ class Delivery:
             return
         self._ahead.offer(wal_seq, None if self.is_blocked else batch)
         self._bell.set()
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether the process is short of time."""
+        return self._ahead.is_pressed
+
+    @property
+    def has_room(self) -> bool:
+        """Whether appends leave enough time to send what was offered; so if it is held up."""
+        return self._ahead.has_room or self.is_blocked or self._until_ns is not None
 
     def stop(self, seconds: float = 0.0) -> None:
         """Let ``run`` end when all that there is was delivered, or after so long.
@@ -210,7 +224,7 @@ class Delivery:
                 return
             if look.found is not None:
                 self._arrive(self._subscription.hand_out(look.found))
-            elif self._take_offer() or self._have_finished():
+            elif self._take_offers() or self._have_finished():
                 pass
             else:
                 self._is_empty, self._retry_rest_ns = True, look.rest_ns
@@ -240,16 +254,19 @@ class Delivery:
             return
         self._take(item, batch)
 
-    def _take_offer(self) -> bool:
-        """Take a bundle that was offered; says whether there was one."""
+    def _take_offers(self) -> bool:
+        """Take bundles that were offered, as many as fit; says whether there was one."""
+        if not len(self._ahead):
+            return False
         if self._until_ns is not None or self._subscription.is_paused:
             self._ahead.clear()
             return False
-        offer = self._ahead.take()
-        if offer is None:
-            return False
-        wal_seq, batch = offer
-        self._take(Item(None, wal_seq), batch)
+        gather = self._exporter.gather
+        while len(self._items) < gather.batches and self._item_count < gather.items:
+            offer = None if self._owed else self._ahead.take()
+            if offer is None:
+                break
+            self._take(Item(None, offer[0]), offer[1])
         return True
 
     def _have_finished(self) -> bool:
@@ -305,13 +322,11 @@ class Delivery:
             self._gate.fail(now, max((each.after_seconds or 0.0 for each in later), default=0.0))
         else:
             self._gate.succeed()
-        for item, outcome in zip(items, outcomes, strict=True):
-            if item.handle is not None:
-                self._owed.append((item, outcome))
-                continue
-            if isinstance(outcome, Accepted):
-                self.report.went_ahead()
-            self._note(item, outcome)
+        told = list(zip(items, outcomes, strict=True))
+        self._owed.extend(each for each in told if each[0].handle is not None)
+        ahead = {item.wal_seq or 0: outcome for item, outcome in told if item.handle is None}
+        self.report.went_ahead(sum(isinstance(each, Accepted) for each in ahead.values()))
+        self._ahead.settle(ahead)
         self._write_down()
 
     def _export(self, delivered: Sequence[Delivered]) -> Sequence[Outcome]:
@@ -334,15 +349,11 @@ class Delivery:
     def _settle(self, item: Item, outcome: Outcome) -> None:
         """Write down what became of a batch, or note it until it comes out of its segment."""
         if item.handle is None:
-            self._note(item, outcome)
+            self._ahead.settle({item.wal_seq or 0: outcome})
         else:
             self._owed.append((item, outcome))
             if len(self._owed) == 1:
                 self._write_down()
-
-    def _note(self, item: Item, outcome: Outcome) -> None:
-        if item.wal_seq is not None and not isinstance(outcome, Retry):
-            self._ahead.settle(item.wal_seq, outcome)
 
     def _write_down(self) -> bool:
         """Write outcomes into the store; False if it has no room, and it is tried again later."""

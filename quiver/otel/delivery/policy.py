@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quiver.errors import ConfigError
-from quiver.units import SECOND
+from quiver.units import MILLISECOND, SECOND
 
 __all__ = ["Gate", "Policy"]
 
@@ -22,7 +22,9 @@ class Policy:
 
     When nothing of a call was taken, nothing is sent for a while, no longer than ``gate_max``
     unless the other side says so. ``offers_max`` batches, of no more than ``offers_bytes``, wait to
-    be sent before their segment is there; what is above comes with its segment.
+    be sent before their segment is there; what is above comes with its segment. When half of that
+    is taken, and the process is short of time, receivers wait for room, if any was made in the
+    last ``offers_wait``.
     """
 
     retry_first: int = SECOND
@@ -30,6 +32,7 @@ class Policy:
     gate_max: int = 5 * SECOND
     offers_max: int = 256
     offers_bytes: int = 32 << 20
+    offers_wait: int = 100 * MILLISECOND
 
     def __post_init__(self) -> None:
         """Refuse delays that are none."""

@@ -68,9 +68,9 @@ class Report:
         """Count items that processors took out."""
         self._add("quiver.exporter.dropped_items", max(count, 0), label=batch.signal)
 
-    def went_ahead(self) -> None:
-        """Count a batch that was accepted before its segment was there."""
-        self._add("quiver.exporter.ahead_batches")
+    def went_ahead(self, count: int) -> None:
+        """Count batches that were accepted before their segment was there."""
+        self._add("quiver.exporter.ahead_batches", count)
 
     def owes(self, error: QuiverError) -> None:
         """Tell that outcomes could not be written down yet."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from quiver.engine import Store
+from quiver.engine import Receipt, Store
 from quiver.errors import CapacityError, InputError, QuiverError
 from quiver.otel.batch import Batch
 from quiver.otel.nodes import Accepted, Intake
@@ -18,8 +18,20 @@ Process: TypeAlias = Callable[[Batch], Sequence[Batch]]
 """What processors make of a batch: none of it, another one, or several."""
 
 
+_GATHER_SECONDS: Final = 0.002
+"""As long as a sync takes or so."""
+
+
 class Follower(Protocol):
     """Whoever is told of bundles as soon as they are durable."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more is to be appended now, if that can wait."""
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether the process is short of time."""
 
     def offer(self, wal_seq: int, batch: Batch) -> None:
         """Offer a bundle that was just appended and is durable; nothing waits."""
@@ -40,16 +52,59 @@ class StoreIntake:
         Raises what ``Store.append`` raises. Batches before the one that failed are stored then, and
         come twice when all are sent again.
         """
-        receipts = [
-            self._store.append(batch.bundle, wait=False, timeout=self._wait_seconds)
-            for batch in batches
-        ]
+        receipts = self._append(batches, self._wait_seconds)
         for receipt in receipts:
             receipt.wait()
+        self._offer(receipts, batches)
+        return None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more is to come now; else it may wait a little, so that exporters keep up."""
+        return all(follower.has_room for follower in self.followers)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``begin``, told not to wait, waits for nothing but a lock."""
+        return self._store.is_ready
+
+    def begin(
+        self,
+        batches: Sequence[Batch],
+        done: Callable[[Exception | None], object],
+        *,
+        wait: bool = True,
+    ) -> None:
+        """Do the same, and return before; ``done`` is called, by the store, when all are durable.
+
+        A batch is durable when those are that were appended after it, unless the disk refused it,
+        and it is refused before those.
+        """
+        receipts = self._append(batches, self._wait_seconds if wait else 0.0)
+
+        def tell(error: Exception | None) -> None:
+            if error is None:
+                self._offer(receipts, batches)
+            done(error)
+
+        receipts[-1].call(tell)
+
+    @property
+    def gather_seconds(self) -> float:
+        """Let a sync be for more of them where time is short."""
+        return _GATHER_SECONDS if any(each.is_pressed for each in self.followers) else 0.0
+
+    def hasten(self) -> None:
+        """Have what was begun synced now."""
+        self._store.hasten()
+
+    def _append(self, batches: Sequence[Batch], seconds: float) -> list[Receipt]:
+        return [self._store.append(each.bundle, wait=False, timeout=seconds) for each in batches]
+
+    def _offer(self, receipts: Sequence[Receipt], batches: Sequence[Batch]) -> None:
         for receipt, batch in zip(receipts, batches, strict=True):
             for follower in self.followers:
                 follower.offer(receipt.wal_seq, batch)
-        return None
 
 
 class Processed:

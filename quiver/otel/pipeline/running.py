@@ -11,10 +11,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
 import quiver.engine
-from quiver.clock import Clock, SystemClock
+from quiver.clock import Clock, SystemClock, processor_ns
 from quiver.disk import LocalDisk
 from quiver.engine import Store
 from quiver.engine.core import core_numbers
@@ -26,7 +27,7 @@ from quiver.errors import (
     QuiverError,
     StorageError,
 )
-from quiver.otel.delivery import Delivery, Policy, Straight
+from quiver.otel.delivery import Delivery, Policy, Pressure, Straight
 from quiver.otel.nodes import Exporter, Intake
 from quiver.otel.pipeline.blame import blamed
 from quiver.otel.pipeline.chain import Chain, steps_of
@@ -193,6 +194,8 @@ class Pipeline:
             clock=self._clock,
             convert=chain.convert if outlet.processors else None,
             finish=store.finalize,
+            early=partial(store.ack_early, target.name),
+            pressure=Pressure(self._clock, processor_ns),
             policy=Policy(
                 retry_first=target.options["retry.initial_interval"],
                 retry_max=target.options["retry.max_interval"],

@@ -84,7 +84,9 @@ class StandardParts:
         """Open a receiver; raises InputError if it cannot listen there."""
         codec = self.codec
         reading = Reading(
-            decode=codec.decode if wants_arrow else codec.kept, from_json=codec.from_json
+            decode=codec.decode if wants_arrow else codec.kept,
+            from_json=codec.from_json,
+            is_light=not wants_arrow,
         )
         for signal in Signal:  # What reading needs is loaded before anybody waits for an answer.
             reading.decode(signal, b"")

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol
 
 from quiver.catalogue_otel import RECEIVER_CATALOGUE
 from quiver.clock import Clock
+from quiver.errors import CapacityError
 from quiver.events import Events
 from quiver.metrics import Metrics
 from quiver.otel.batch import Batch
-from quiver.otel.nodes import Accepted, Intake
+from quiver.otel.nodes import Accepted, Intake, SwiftIntake
+from quiver.otel.receivers.answering import Answer, Answers, Work
 from quiver.otel.receivers.refusal import Reason, Refusal, refusal_of
 from quiver.otel.receivers.room import Budget, Room, Ticket
 from quiver.otel.receivers.settings import Limits
@@ -25,7 +28,11 @@ from quiver.otel.signals import Signal
 
 __all__ = ["Answer", "Desk", "Door", "Reading"]
 
-Answer: TypeAlias = Accepted | Refusal
+_HERE_BYTES_MAX: Final = 512 << 10
+"""A request of more is worked on by a thread: others are answered meanwhile."""
+_ADMITTED_BYTES: Final = 4 << 20
+_ROOM_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,8 @@ class Reading:
 
     decode: Callable[[Signal, bytes], Sequence[Batch]]
     from_json: Callable[[Signal, bytes], bytes]
+    is_light: bool = False
+    """Whether decoding is so quick that handing it to a thread takes as long."""
 
 
 class Door(Protocol):
@@ -75,6 +84,11 @@ class Desk:
         self._room = Room(limits.requests, limits.memory_bytes, budget)
         self._threads = ThreadPoolExecutor(limits.requests, thread_name_prefix=f"quiver-{node}")
         self._is_closing = False
+        self._swift = intake if isinstance(intake, SwiftIntake) else None
+        self._is_hastened = False
+        self._admitted_bytes = 0
+        self._gate = asyncio.Lock()
+        self._answers = Answers()
         self.closing = asyncio.Event()
 
     def gauges(self) -> dict[str, float]:
@@ -116,50 +130,126 @@ class Desk:
         """Count what came on a connection and was no request at all."""
         self.refuse(Refusal(Reason.MALFORMED, "no HTTP"))
 
-    async def work(self, signal: Signal, ticket: Ticket, unpacked: Callable[[], bytes]) -> Answer:
+    async def work(
+        self,
+        signal: Signal,
+        ticket: Ticket,
+        unpacked: Callable[[], bytes],
+        *,
+        plain_bytes: int | None = None,
+    ) -> Answer:
         """Have a request that came whole worked on; the ticket is left when that is over.
 
-        ``unpacked`` gives its bytes as protobuf, in the thread that works on it.
+        ``unpacked`` gives its bytes as protobuf, in the thread that works on it; of so many
+        ``plain_bytes`` if there is nothing to unpack.
         """
 
         def read() -> tuple[int, Sequence[Batch]]:
             request = unpacked()
             return len(request), self._reading.decode(signal, request)
 
-        return await self.hand_over(signal, ticket, read)
+        is_small = plain_bytes is not None and plain_bytes <= _HERE_BYTES_MAX
+        return await self.hand_over(signal, ticket, read, here=is_small and self._reading.is_light)
 
     async def hand_over(
-        self, signal: Signal, ticket: Ticket, read: Callable[[], tuple[int, Sequence[Batch]]]
+        self,
+        signal: Signal,
+        ticket: Ticket,
+        read: Callable[[], tuple[int, Sequence[Batch]]],
+        *,
+        here: bool = False,
     ) -> Answer:
         """Have batches taken; the ticket is left when that is over.
 
-        ``read`` gives how many bytes they came in, and the batches, in the thread that works.
+        ``read`` gives how many bytes they came in, and the batches, in the thread that works. That
+        may be this one, ``here``, if nothing is waited for.
         """
         if self._is_closing or not ticket.begin():
             ticket.leave()
             return self.refuse(self.turned_away() or self.busy())
 
-        def work() -> Answer:
-            try:
-                return self._work(signal, read)
-            finally:
-                ticket.leave()  # Here, for the request may be given up while its thread goes on.
-
-        loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._threads, work))
-
-    def _work(self, signal: Signal, read: Callable[[], tuple[int, Sequence[Batch]]]) -> Answer:
-        began_ns = self._clock.monotonic_ns()
+        work = Work(signal=signal, read=read, ticket=ticket, began_ns=self._clock.monotonic_ns())
+        if self._swift is not None:
+            await self._await_room(self._swift, ticket)
+        self._answers.expect()
+        held = ticket.held
+        self._admitted_bytes += held
         try:
-            size, batches = read()
-            done = self._intake.take(signal, batches) if batches else None
-        except Exception as error:  # noqa: BLE001 - whoever sent it is told of any
-            return self._failed(error)
+            swift = self._swift
+            if not (here and swift is not None and swift.is_ready and self._begin(work)):
+                self._threads.submit(self._work, work)
+            return await work.answer
         finally:
-            spent_ns = self._clock.monotonic_ns() - began_ns
-            self.metrics.observe("quiver.receiver.request", spent_ns)
-        self._count(signal, size, batches, done=done or Accepted())
-        return done or Accepted()
+            self._admitted_bytes -= held
+
+    async def _await_room(self, swift: SwiftIntake, ticket: Ticket) -> None:
+        """Let those who take in be no faster than those who give away, as long as that helps."""
+        if self._may_come(swift):
+            return
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ROOM_SECONDS), self._gate:
+                    while not (self._may_come(swift) or self._is_closing):  # noqa: ASYNC110 Threads say.
+                        await asyncio.sleep(_LOOK_SECONDS)
+        except BaseException:
+            ticket.leave()
+            raise
+
+    def _may_come(self, swift: SwiftIntake) -> bool:
+        """Whether one more may be worked on; of large ones a few at a time, where time is short."""
+        is_little = self._admitted_bytes < _ADMITTED_BYTES or not swift.gather_seconds
+        return is_little and swift.has_room
+
+    def _begin(self, work: Work) -> bool:
+        """Read a request and have it taken on the event loop; False if there is no room for it."""
+        try:
+            work.size, work.batches = work.read()
+            if len(work.batches) != 1 or self._swift is None:
+                return False  # Half of it could be taken.
+            self._swift.begin(work.batches, lambda error: self._end(work, error), wait=False)
+            self._hasten(self._swift)
+        except CapacityError:
+            return False
+        except Exception as error:  # noqa: BLE001 - whoever sent it is told of any
+            self._end(work, error)
+        return True
+
+    def _hasten(self, swift: SwiftIntake) -> None:
+        """Have what was begun made safe, once for all that comes within a moment."""
+        if not self._is_hastened:
+            self._is_hastened = True
+            loop = asyncio.get_running_loop()
+            loop.call_later(swift.gather_seconds, self._hasten_now, swift)
+
+    def _hasten_now(self, swift: SwiftIntake) -> None:
+        self._is_hastened = False
+        swift.hasten()
+
+    def _work(self, work: Work) -> None:
+        """Read a request and have it taken, in a thread; who takes it may tell later."""
+        try:
+            if not work.batches:
+                work.size, work.batches = work.read()
+            if not work.batches:
+                self._end(work, None)
+            elif self._swift is not None:
+                self._swift.begin(work.batches, lambda error: self._end(work, error))
+                self._swift.hasten()
+            else:
+                work.done = self._intake.take(work.signal, work.batches) or work.done
+                self._end(work, None)
+        except Exception as error:  # noqa: BLE001 - whoever sent it is told of any
+            self._end(work, error)
+
+    def _end(self, work: Work, error: Exception | None) -> None:
+        """Answer a request, from any thread."""
+        spent_ns = self._clock.monotonic_ns() - work.began_ns
+        self.metrics.observe("quiver.receiver.request", spent_ns)
+        if error is None:
+            self._count(work.signal, work.size, work.batches, done=work.done)
+        answer = work.done if error is None else self._failed(error)
+        work.ticket.leave()  # Here, for the request may have been given up.
+        self._answers.give(work.answer, answer)
 
     def _count(
         self, signal: Signal, size: int, batches: Sequence[Batch], *, done: Accepted
@@ -196,3 +286,4 @@ class Desk:
         self.begin_closing()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._threads.shutdown)
+        await self._answers.all_given()

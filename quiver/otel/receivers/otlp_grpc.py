@@ -78,4 +78,4 @@ class OtlpService(grpc.GenericRpcHandler):  # type: ignore[misc]
         finally:
             if not is_handed_over:
                 ticket.leave()
-        return await desk.work(signal, ticket, lambda: request)
+        return await desk.work(signal, ticket, lambda: request, plain_bytes=len(request))

@@ -116,7 +116,8 @@ class OtlpApplication:
             plain = inflate(body, desk.limits.message_size) if is_gzip else body
             return desk.from_json(signal, plain) if is_json else plain
 
-        return await desk.work(signal, ticket, unpacked)
+        plain_bytes = None if is_gzip or is_json else len(body)
+        return await desk.work(signal, ticket, unpacked, plain_bytes=plain_bytes)
 
     async def _read(self, receive: Receive, ticket: Ticket) -> bytes | Refusal:
         """Read a body piece by piece, as far as there is room for it."""

@@ -87,6 +87,11 @@ class Ticket:
         self._is_working = False
         self._held = 0
 
+    @property
+    def held(self) -> int:
+        """For how many bytes it has room."""
+        return self._held
+
     def claim(self, size: int) -> bool:
         """Take room for so many bytes more, or say that there is none."""
         if not self._room.take(0, size):

@@ -51,6 +51,8 @@ VERBS: Final[dict[str, str]] = {
     "migrate": "Change the slot table of a store.",
     "import": "Take over what the Rust Quiver wrote.",
     "queue": "Look into a queue in object storage, and tend it.",
+    "node": "Be a node of a chain: keep copies of blocks, serve readers.",
+    "chain": "Look into partitions that are kept by nodes.",
     "serve-metrics": "Answer Prometheus with what the disk tells of a store.",
     "config": "Check the options of a store, or show all of them.",
     "crashtest": "Look for a crash that loses something.",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from quiver.ship.objects import Bucket
     from quiver.ship.queue import Queue
 
-__all__ = ["open_place", "open_queue", "store_options"]
+__all__ = ["open_place", "open_queue", "store_options", "told_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,20 +33,21 @@ def open_queue(url: str, options: Sequence[str], *, probed: bool = False) -> Que
     """Open a queue; nothing is asked of the store unless it is ``probed``: where it is changed."""
     from quiver import ship
 
-    return ship.open_queue(url, store=_told(options), environ=os.environ, probed=probed)
+    return ship.open_queue(url, store=told_options(options), environ=os.environ, probed=probed)
 
 
 def open_place(url: str, options: Sequence[str], *, probed: bool = False) -> Bucket:
     """Open a folder of a store for whatever is kept there; the same holds."""
     from quiver.ship import objects
 
-    bucket = objects.open_bucket(url, options=_told(options), environ=os.environ)
+    bucket = objects.open_bucket(url, options=told_options(options), environ=os.environ)
     if probed:
         objects.probe(bucket)
     return bucket
 
 
-def _told(options: Sequence[str]) -> dict[str, str]:
+def told_options(options: Sequence[str]) -> dict[str, str]:
+    """Read what was given by ``--option``."""
     from quiver.errors import InputError
 
     told: dict[str, str] = {}

@@ -1,0 +1,32 @@
+"""``quiver chain``: look into partitions that are kept by nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quiver.cli.program import family
+
+__all__ = ["VERBS", "chain"]
+
+VERBS: Final[dict[str, str]] = {
+    "ls": "List partitions, or the blocks of some.",
+    "status": "Say which nodes there are, and whether each block has its copies.",
+}
+"""The verbs of this family, and the first line of their help."""
+
+
+@family(
+    "chain",
+    verbs=VERBS,
+    package="quiver.cli.chains",
+    examples=(
+        ("quiver chain ls --metadata /mnt/meta", "partitions"),
+        ("quiver chain ls core_0 --metadata etcd://e1:2379/q", "blocks of one"),
+        ("quiver chain status --metadata s3://bucket/q", "nodes, and copies that are wanted"),
+    ),
+)
+def chain() -> None:
+    """Look into partitions that are kept by nodes.
+
+    Metadata are a folder of this machine, a bucket, or etcd; all nodes of a chain have the same.
+    """

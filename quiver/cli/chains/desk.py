@@ -1,0 +1,82 @@
+"""How verbs reach a chain: its metadata, certificates, a token."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from quiver.chain.metadata import Metadata
+    from quiver.chain.record import Block, Partition, Record
+    from quiver.chain.wire import WireOptions
+
+__all__ = ["blocks_now", "chain_options", "open_place"]
+
+_TOKEN_BYTES_MAX: Final = 4096
+_WIRE: Final = ("tls_cert", "tls_key", "tls_ca", "token_file")
+
+
+def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a verb take where the metadata are, and how nodes are spoken to, as ``wire``."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **named: Any) -> Any:  # noqa: ANN401
+        given = {name: named.pop(name) for name in _WIRE}
+        return function(*args, wire=_wire(**given), **named)
+
+    for option in (
+        click.option("--token-file", default="", metavar="FILE", help="A token that all share."),
+        click.option("--tls-ca", default="", metavar="FILE", help="Who signed the others'."),
+        click.option("--tls-key", default="", metavar="FILE", help="Its key."),
+        click.option("--tls-cert", default="", metavar="FILE", help="A certificate, in PEM."),
+        click.option(
+            "--option",
+            "options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="An option of the metadata's store, as user=root for etcd.",
+        ),
+        click.option(
+            "--metadata",
+            "place",
+            required=True,
+            metavar="URL",
+            help="A folder, s3://bucket/path, or etcd://host:port/path.",
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def open_place(place: str, options: Sequence[str]) -> Metadata:
+    """Open metadata; nothing is asked of them yet."""
+    from quiver.chain.metadata import open_metadata
+    from quiver.cli.queues.desk import told_options
+
+    if "://" not in place:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+    return open_metadata(place, options=told_options(options), environ=os.environ)
+
+
+def blocks_now(metadata: Metadata, partition: Partition, record: Record) -> Iterator[Block]:
+    """Go through the sealed blocks as they are now, also those whose copies moved since."""
+    keys = metadata.keys(f"{partition.name}/amended/")
+    moved = {key.rpartition("/")[2] for key in keys}
+    for block in partition.blocks(record):
+        is_moved = f"{block.number:016x}" in moved
+        yield partition.block(record, block.number) if is_moved else block
+
+
+def _wire(*, tls_cert: str, tls_key: str, tls_ca: str, token_file: str) -> WireOptions:
+    from quiver.chain.wire import WireOptions, read_tls
+    from quiver.disk import foreign_path, read_foreign
+
+    token = ""
+    if token_file:
+        data = read_foreign(foreign_path(token_file), bytes_max=_TOKEN_BYTES_MAX)
+        token = data.decode("utf-8", "replace").strip()
+    return WireOptions(tls=read_tls(tls_cert, tls_key, tls_ca), token=token)

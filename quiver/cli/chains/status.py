@@ -1,0 +1,137 @@
+"""``quiver chain status``: nodes, and whether each block has its copies."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from quiver.cli.chains.desk import blocks_now, chain_options, open_place
+from quiver.cli.exits import FOUND, OK
+from quiver.cli.output import Output, size
+from quiver.cli.program import verb
+
+if TYPE_CHECKING:
+    from quiver.chain.membership import Member, Members
+    from quiver.chain.metadata import Metadata
+    from quiver.chain.wire import WireOptions
+
+__all__ = ["status"]
+
+
+@verb(
+    "status",
+    examples=(
+        ("quiver chain status --metadata /mnt/meta", "nodes, and copies that are wanted"),
+        ("quiver chain status --metadata /mnt/meta --json | jq .under_replicated", "for alarms"),
+    ),
+)
+@chain_options
+def status(
+    output: Output,
+    *,
+    place: str,
+    options: tuple[str, ...],
+    wire: WireOptions,
+) -> int:
+    """Say which nodes there are, and whether each block has its copies.
+
+    Asks every node that does not say itself that it is offline. The exit code is 1 if a block has
+    fewer copies than it should have on nodes that answer.
+    """
+    from quiver.chain.membership import Members
+    from quiver.clock import SystemClock
+
+    metadata = open_place(place, options)
+    members = Members(metadata, clock=SystemClock(), options=wire)
+    found = members.look()
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        nodes = list(pool.map(lambda member: _node(members, member), found))
+    up = {each["name"] for each in nodes if each["is_reached"]}
+    partitions = _partitions(metadata, up)
+    if output.as_json:
+        wanted = sum(each["under_replicated"] for each in partitions)
+        output.document({"nodes": nodes, "partitions": partitions, "under_replicated": wanted})
+    else:
+        _told(output, nodes, partitions)
+    return FOUND if any(each["under_replicated"] for each in partitions) else OK
+
+
+def _node(members: Members, member: Member) -> dict[str, Any]:
+    from quiver.errors import QuiverError
+
+    fields: dict[str, Any] = {
+        "name": member.name,
+        "address": member.address,
+        "host": member.host,
+        "state": member.state_name,
+        "free_bytes": member.free_bytes,
+        "total_bytes": member.total_bytes,
+        "is_reached": False,
+        "block_count": None,
+        "log_count": None,
+        "fault": "",
+    }
+    if member.state is None:
+        return fields
+    try:
+        found = members(member.name).status()
+    except QuiverError as error:
+        return {**fields, "fault": error.message}
+    return {
+        **fields,
+        "state": found.state.value,
+        "is_reached": True,
+        "block_count": len(found.holdings),
+        "log_count": sum(each.finished is None for each in found.holdings),
+    }
+
+
+def _partitions(metadata: Metadata, up: set[str]) -> list[dict[str, Any]]:
+    from quiver.chain.membership import list_partitions
+    from quiver.chain.record import Partition
+    from quiver.clock import SystemClock
+
+    rows = []
+    for name in list_partitions(metadata):
+        partition = Partition(metadata, name, clock=SystemClock())
+        record = partition.read()
+        blocks = list(blocks_now(metadata, partition, record))
+        copies = [(block.rf, block.locations) for block in blocks if not block.is_abandoned]
+        if record.open is not None:
+            copies.append((record.rf, record.open.locations))
+        present = [len(up.intersection(locations)) for _, locations in copies]
+        rows.append(
+            {
+                "partition": name,
+                "rf": record.rf,
+                "block_count": len(blocks),
+                "writer": record.writer,
+                "is_open": record.open is not None,
+                "under_replicated": sum(
+                    there < rf for there, (rf, _) in zip(present, copies, strict=True)
+                ),
+                "without_copy": sum(not there for there in present),
+                "abandoned": sum(block.is_abandoned for block in blocks),
+            }
+        )
+    return rows
+
+
+def _told(output: Output, nodes: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:
+    rows = [
+        [
+            each["name"],
+            each["address"],
+            each["host"],
+            each["state"] if each["is_reached"] or not each["fault"] else "not reached",
+            size(each["free_bytes"]),
+            each["block_count"],
+        ]
+        for each in nodes
+    ]
+    output.table(
+        "nodes", ["name", "address", "host", "state", "free", "blocks"], rows, empty="none"
+    )
+    columns = ["partition", "rf", "block_count", "under_replicated", "without_copy", "abandoned"]
+    values = [[each[name] for name in columns] for each in partitions]
+    output.table("partitions", [name.replace("_", " ") for name in columns], values, empty="none")

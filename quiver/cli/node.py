@@ -1,0 +1,121 @@
+"""``quiver node``: a node of a chain, until it is told to end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from quiver.cli.chains.desk import chain_options, open_place
+from quiver.cli.exits import OK
+from quiver.cli.output import Output, count
+from quiver.cli.program import verb
+from quiver.cli.signals import stopped_by_signals
+
+if TYPE_CHECKING:
+    from quiver.chain.serving import ServedNode
+    from quiver.chain.wire import WireOptions
+
+__all__ = ["node"]
+
+
+@verb(
+    "node",
+    examples=(
+        ("quiver node --dir n1 --metadata meta --name n1", "one of several on one machine"),
+        ("quiver node --dir d --metadata etcd://e1:2379/q --name a", "they agree by etcd"),
+        ("quiver node --dir d --metadata s3://b/q --name a --token-file t", "with a token"),
+    ),
+)
+@click.option("--dir", "folder", required=True, metavar="DIR", help="Where its copies lie.")
+@click.option("--name", required=True, metavar="N", help="Its name; nobody else has it, ever.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Port 0 takes any.",
+)
+@click.option("--advertise", default="", metavar="HOST:PORT", help="Where others reach it.")
+@click.option(
+    "--host-label",
+    default="",
+    metavar="H",
+    help="What fails as one: no two copies of a block lie on one. The machine's name, unless only "
+    "it reaches the node; '-' for none.",
+)
+@chain_options
+def node(
+    output: Output,
+    *,
+    place: str,
+    options: tuple[str, ...],
+    folder: str,
+    name: str,
+    listen: str,
+    advertise: str,
+    host_label: str,
+    wire: WireOptions,
+) -> int:
+    """Be a node of a chain: keep copies of blocks, serve readers.
+
+    All nodes of a chain have the same metadata: a folder of one machine, a bucket, or etcd. The
+    first line on stdout says where it listens, as soon as it serves.
+
+    SIGTERM and SIGINT drain: no new blocks come, streams are told that it ends, and their loaders
+    go on elsewhere. Nothing that was acknowledged is lost, also by kill -9.
+
+    Other machines reach it only with TLS. A node's certificate has the node's name among its names.
+    """
+    from quiver.addresses import is_loopback, parse_address
+    from quiver.chain.serving import ServedNode
+    from quiver.clock import SystemClock
+    from quiver.disk import LocalDisk
+
+    is_alone = is_loopback(parse_address(listen)[0])
+    host = host_label or ("-" if is_alone else socket.gethostname())
+    disk = LocalDisk(folder, create=True)
+
+    def room() -> tuple[int, int]:
+        found = shutil.disk_usage(folder)
+        return found.free, found.total
+
+    ending = threading.Event()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # What fails is told by us, once.
+    with stopped_by_signals(ending.set):
+        served = ServedNode(
+            disk,
+            open_place(place, options),
+            name,
+            listen=listen,
+            advertise=advertise,
+            host="" if host == "-" else host,
+            room=room,
+            clock=SystemClock(),
+            options=wire,
+        )
+        try:
+            served.start()
+            _told(output, served, name)
+            ending.wait()
+            served.drain()
+        finally:
+            served.close()
+    output.say(f"{name} has ended")
+    return OK
+
+
+def _told(output: Output, served: ServedNode, name: str) -> None:
+    held = served.node.status().holdings
+    if output.as_json:
+        fields = {"kind": "serving", "name": name, "address": served.address}
+        output.line({**fields, "block_count": len(held)})
+    else:
+        output.text(f"{name} serves {count(len(held), 'block')} at {served.address}")
+    for fault in served.faults:
+        output.warn(str(fault))
+    output.flush()

@@ -1,0 +1,124 @@
+"""Nodes as processes: killed, stopped, cut off at each place of a chain while it is written."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from node_processes import PATIENCE, Load, Processes, Watching, judge, small
+
+from quiver.errors import QuiverError
+
+pytestmark = pytest.mark.timeout(240)
+PLACES = ("head", "middle", "tail")
+BEFORE, AFTER = 60, 60
+
+
+def kill(processes: Processes, name: str) -> None:
+    processes.nodes[name].kill()
+
+
+def stop(processes: Processes, name: str) -> None:
+    processes.nodes[name].signal(signal.SIGSTOP)
+
+
+def cut(processes: Processes, name: str) -> None:
+    processes.nodes[name].link.cut()
+
+
+def recover(processes: Processes, name: str, fault) -> None:
+    if fault is kill:
+        processes.restart(name)
+    elif fault is stop:
+        processes.nodes[name].signal(signal.SIGCONT)
+    else:
+        processes.nodes[name].link.heal()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [kill, stop, cut], ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize("place", range(3), ids=PLACES.__getitem__)
+def test_a_fault_while_it_is_written_loses_nothing_and_gives_nothing_twice(
+    place, fault, tmp_path, record_property
+):
+    with (
+        Processes(tmp_path, "a", "b", "c", "d") as processes,
+        processes.connect() as cluster,
+    ):
+        watching = Watching(cluster, "core_0")
+        load = Load(cluster.loader("core_0", ["events"], rules=small()))
+        load.send(BEFORE)
+        victim = load.loader.record.open.locations[place]
+        fault(processes, victim)
+        load.send(AFTER)
+        assert victim not in load.loader.record.open.locations
+        record_property("pause_seconds", round(max(load.pauses[BEFORE:]), 2))
+        recover(processes, victim, fault)
+        load.send(5)
+        load.loader.close(PATIENCE)
+        committed = judge(cluster, "core_0", load)
+        assert committed == load.acked
+        watching.wait(len(committed))
+        watching.close()
+        assert watching.found == committed
+
+
+@pytest.mark.slow
+def test_a_loader_that_dies_leaves_a_beginning_and_the_next_one_goes_on(tmp_path):
+    with Processes(tmp_path, "a", "b", "c") as processes, processes.connect() as cluster:
+        load = Load(cluster.loader("core_0", ["events"], rules=small()))
+        load.send(BEFORE)
+        load.loader.abandon()
+        committed = judge(cluster, "core_0", load)
+        assert committed == load.acked
+        again = cluster.loader("core_0", ["events"], rules=small().__class__(rf=3, takes_over=True))
+        load.loader = again
+        load.send(AFTER)
+        with pytest.raises(QuiverError):
+            cluster.loader("core_0", ["events"], rules=small()).wait_open(PATIENCE)
+        again.close(PATIENCE)
+        assert judge(cluster, "core_0", load) == load.acked
+
+
+@pytest.mark.slow
+def test_r27_all_nodes_are_killed_behind_an_ack_and_everything_is_there(tmp_path):
+    with Processes(tmp_path, "a", "b", "c") as processes, processes.connect() as cluster:
+        load = Load(cluster.loader("core_0", ["events"], rules=small()))
+        load.send(BEFORE)
+        for node in processes.nodes.values():
+            node.kill()
+        load.loader.abandon()
+        for name in processes.nodes:
+            processes.restart(name)
+        assert judge(cluster, "core_0", load) == load.acked
+
+
+@pytest.mark.slow
+def test_nodes_drain_on_sigterm_and_the_command_line_tells_of_them(tmp_path):
+    def told(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "quiver", "chain", *words, "--metadata", f"{tmp_path}/meta"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    with Processes(tmp_path, "a", "b", "c") as processes, processes.connect() as cluster:
+        load = Load(cluster.loader("core_0", ["events"], rules=small(2)))
+        load.send(20)
+        gone = load.loader.record.open.locations[0]
+        assert processes.nodes[gone].end() == 0
+        load.send(20)
+        load.loader.close(PATIENCE)
+        status = told("status")
+        assert status.returncode == 1  # Its copies are away with it.
+        assert "offline" in status.stdout
+        assert status.stdout.count("serving") == 2
+        assert "core_0" in told("ls").stdout
+        assert "sealed" in told("ls", "core_0", "--json").stdout
+        processes.restart(gone)
+        assert told("status").returncode == 0
+        assert judge(cluster, "core_0", load) == load.acked

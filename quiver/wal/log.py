@@ -232,8 +232,9 @@ class Log:
         spares = self._spares.put_aside(covered)
         for old in covered:
             if old not in spares:
-                remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")
-            self._rotated.remove(old)
+                with apart():  # To free a large file takes tens of milliseconds.
+                    remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")
+            self._rotated = [each for each in self._rotated if each is not old]
         if covered:
             self._disk.sync_dir(self._folder)
         self._spares.keep(spares)

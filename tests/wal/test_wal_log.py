@@ -34,6 +34,32 @@ def test_a_tiny_rotation_size_gives_one_entry_a_file(place: Folder) -> None:
     assert place.open()[1] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("covered_count", [3, 4], ids=["all but the last", "all"])
+def test_others_use_the_log_while_a_rotated_file_is_deleted(
+    place: Folder, covered_count: int
+) -> None:
+    log, _ = place.open(rotate_size=1)
+    ends = []
+    for number in range(4):
+        log.append(bundle(number))
+        ends.append(log.end)
+    covered, turns = ends[covered_count - 1], itertools.count(4)
+
+    @contextlib.contextmanager
+    def apart() -> Iterator[None]:
+        yield
+        log.append(bundle(next(turns)))
+        log.truncate(covered)
+
+    log.truncate(covered, apart=apart)
+    added = range(4, next(turns))
+    assert added
+    files = [name for name in place.names() if name.startswith("quiver.wal")]
+    assert log.file_count == len(files) == len(added) + (covered_count == 3)
+    log.close()
+    assert place.open()[1] == [*range(covered_count, 4), *added]
+
+
 def test_damage_at_the_end_of_a_rotated_file_does_not_hide_the_next_one(place: Folder) -> None:
     place.fill(5, rotate_size=HEADER_BYTES + 2 * SIZE)
     place.damage(cut(start_of(1) + 50), "quiver.wal.1")

@@ -134,13 +134,15 @@ DEFECTS: Final = (
         "        spares = self._spares.put_aside(covered)\n"
         "        for old in covered:\n"
         "            if old not in spares:\n"
-        '                remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
-        "            self._rotated.remove(old)\n",
+        "                with apart():  # To free a large file takes tens of milliseconds.\n"
+        '                    remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
+        "            self._rotated = [each for each in self._rotated if each is not old]\n",
         "        spares = self._spares.put_aside(covered)\n"
         "        for old in covered:\n"
         "            if old not in spares:\n"
-        '                remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
-        "            self._rotated.remove(old)\n"
+        "                with apart():  # To free a large file takes tens of milliseconds.\n"
+        '                    remove(self._disk, f"{self._folder}/{rotated_name(old.generation)}")\n'
+        "            self._rotated = [each for each in self._rotated if each is not old]\n"
         "        if place > self._truncated:\n"
         "            write_sidecar(self._disk, self._folder, place)\n"
         "            self._truncated = place\n",

@@ -220,6 +220,21 @@ def test_spans_have_their_events_and_stand_in_a_tree(page: dict[str, Any]) -> No
     }
 
 
+def test_spans_without_an_id_are_not_taken_for_one(page: dict[str, Any]) -> None:
+    spans = page["spans"]
+    nameless = spans.selectExpr(
+        *(
+            "IF(name IN ('row', 'lost'), NULL, span_id) AS span_id" if each == "span_id" else each
+            for each in spans.columns
+        )
+    )
+    rows = {row.name: row for row in otel.span_tree(nameless).collect()}
+    assert sorted(rows) == ["get", "lost", "query", "row"]
+    assert (rows["query"].depth, rows["query"].path) == (1, ["get", "query"])
+    for name in ("row", "lost"):
+        assert (rows[name].depth, rows[name].path, rows[name].root_span_id) == (None, None, None)
+
+
 def test_points_of_all_kinds_are_rows(page: dict[str, Any]) -> None:
     rows = sorted(page["points"].collect(), key=lambda row: (row.name, row.value or 0))
     latency, half, seven = rows

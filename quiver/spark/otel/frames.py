@@ -69,15 +69,18 @@ def span_tree(spans: DataFrame, *, depth_max: int = 64) -> DataFrame:
 
     ``path`` has the names from the root down to the span itself. A span whose parent is not there
     is a root, of depth 0; one that is in a circle, or deeper than ``depth_max``, has nulls. A span
-    that came twice, as may be where something was sent again, is one row.
+    that came twice, as may be where something was sent again, is one row; one without an id, which
+    nothing tells from others, stays as often as it came, with nulls.
     """
     if spans.isStreaming:
         raise InputError(
             "a tree of spans is made of all spans, which a stream never has",
             hint="write the stream to a table, and make the tree of that",
         )
-    known = spans.dropDuplicates(["trace_id", "span_id"])
-    nodes = known.select("trace_id", "span_id", "parent_span_id", "name").repartition("trace_id")
+    named = spans["trace_id"].isNotNull() & spans["span_id"].isNotNull()
+    once = spans.where(named).dropDuplicates(["trace_id", "span_id"])
+    known = once.unionAll(spans.where(~named))
+    nodes = once.select("trace_id", "span_id", "parent_span_id", "name").repartition("trace_id")
 
     def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return places_in_trees(batches, depth_max)

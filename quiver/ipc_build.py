@@ -12,7 +12,7 @@ behind a root table of our own with other lists of blocks.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ __all__ = [
     "Messages",
     "build_file",
     "encode_messages",
+    "file_pieces",
     "footer_around",
     "own_messages",
 ]
@@ -109,21 +110,35 @@ def build_file(
     there are none anywhere else in the schema. The first batch is at a multiple of ``align``, which
     is one of 8 itself. Last of the pieces is the one behind all messages.
     """
+    return list(_pieces(schema, messages, _dictionaries(words, compression), align=align))
+
+
+def file_pieces(schema: pa.Schema, messages: Iterable[Messages]) -> Iterator[Piece]:
+    """Give the pieces of such a file of a schema without dictionaries, message by message.
+
+    The next messages are asked for when the pieces of those before were taken.
+    """
+    return _pieces(schema, messages, _dictionaries((), "none"), align=8)
+
+
+def _pieces(
+    schema: pa.Schema, messages: Iterable[Messages], dictionaries: Messages, *, align: int
+) -> Iterator[Piece]:
     template = memoryview(encode_file(schema, [], body_bytes=0))
     start, end = file_footer(template)
-    dictionaries = _dictionaries(words, compression)
     behind = start - len(_END) + int(dictionaries.lengths.sum())
     head = _padded(template[: start - len(_END)], -behind % align)
-    behind = len(head)
-    blocks = []
-    for part in ([dictionaries], messages):
-        lengths = np.concatenate([np.empty((0, 2), np.int64), *(m.lengths for m in part)])
-        blocks.append(_blocks(lengths, behind))
-        behind += int(lengths.sum())
+    yield head
+    yield from dictionaries.pieces
+    found = [np.empty((0, 2), np.int64)]
+    for some in messages:
+        yield from some.pieces
+        found.append(some.lengths)
+    lengths = np.concatenate(found)
+    behind = len(head) + int(dictionaries.lengths.sum())
+    blocks = _blocks(dictionaries.lengths, len(head)), _blocks(lengths, behind)
     footer = _footer(template[start : end - len(_MAGIC) - 4], *blocks)
-    tail = _END + footer + struct.pack("<i", len(footer)) + _MAGIC
-    pieces = (piece for part in messages for piece in part.pieces)
-    return [head, *dictionaries.pieces, *pieces, tail]
+    yield _END + footer + struct.pack("<i", len(footer)) + _MAGIC
 
 
 def _padded(head: memoryview, count: int) -> bytes:

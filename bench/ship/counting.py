@@ -51,8 +51,8 @@ class CountingBucket:
         self.counts["PUT"] += 1 if size <= self._piece else 2 + -(-size // self._piece)
         return self._inner.put(key, data)
 
-    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
-        self.put(key, data)
+    def write(self, key: str, data: Bytes | Sequence[Bytes] | Iterator[Bytes]) -> None:
+        self.put(key, list(data) if isinstance(data, Iterator) else data)
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
         self.counts["PUT"] += 1

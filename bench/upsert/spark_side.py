@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,8 @@ SLOT: Final = "commands"
 _CONFIG: Final = {"segment": {"target_size": "1GiB"}, "wal": {"durability": "segment"}}
 _TRIGGER: Final = "500 milliseconds"
 """Between two looks for more: so seldom that the other sides are not in its way."""
+_TOLD_SECONDS: Final = 30
+_PAUSE_SECONDS: Final = 0.05
 
 
 class Took(NamedTuple):
@@ -73,13 +76,22 @@ class Sparked:
         for thread in threading.enumerate():  # What tends has ended before others are timed.
             if thread.name == THREAD:
                 thread.join()
-        told = [one for one in self._query.recentProgress if one.batchId > self._told]
+        told = self._progress()
         (done,) = [one for one in told if one.numInputRows]
         if done.numInputRows != commands.num_rows:
             raise SystemExit(f"a micro-batch has {done.numInputRows:,} rows of another batch")
         self._told = told[-1].batchId
         step = done.durationMs
         return Took(step["addBatch"] / 1e3, step["triggerExecution"] / 1e3)
+
+    def _progress(self) -> list[Any]:
+        """Give what Spark tells of new micro-batches: where a machine is busy, a little later."""
+        until = time.monotonic() + _TOLD_SECONDS
+        while True:
+            told = [one for one in self._query.recentProgress if one.batchId > self._told]
+            if any(one.numInputRows for one in told) or time.monotonic() > until:
+                return told
+            time.sleep(_PAUSE_SECONDS)
 
     def job(self) -> float:
         """Run a job of two tasks in Python that do nothing: less no batch in tasks can take."""

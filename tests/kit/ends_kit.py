@@ -55,7 +55,7 @@ class FaultyBucket:
     def put(self, key: str, data: Bytes | Sequence[Bytes]) -> Tag:
         return self._do("put", key, lambda: self.inner.put(key, data))
 
-    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+    def write(self, key: str, data: Bytes | Sequence[Bytes] | Iterator[Bytes]) -> None:
         self._do("put", key, lambda: self.inner.write(key, data))
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:

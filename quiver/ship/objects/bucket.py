@@ -106,8 +106,12 @@ class Bucket(Protocol):
         """Put an object, whatever was there; parts are joined."""
         ...
 
-    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
-        """Put an object whose tag nobody wants."""
+    def write(self, key: str, data: Bytes | Sequence[Bytes] | Iterator[Bytes]) -> None:
+        """Put an object whose tag nobody wants.
+
+        Parts that an iterator makes a folder asks for one by one, and holds none of them; other
+        stores put them together. What making one raises is raised, and nothing is there.
+        """
         ...
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:

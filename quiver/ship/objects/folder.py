@@ -33,7 +33,7 @@ from quiver.disk import (
 )
 from quiver.errors import InputError, MissingError, QuiverError, StorageError
 from quiver.ship.objects.bucket import Conflict, Found, Listed, Tag, UnclearError
-from quiver.ship.objects.keys import check_base, full_key, parts_of
+from quiver.ship.objects.keys import check_base, full_key, parts_of, pieces_of
 
 __all__ = ["WORK", "FolderBucket"]
 
@@ -103,10 +103,10 @@ class FolderBucket:
         self.write(key, parts)
         return _tag(parts)
 
-    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+    def write(self, key: str, data: Bytes | Sequence[Bytes] | Iterator[Bytes]) -> None:
         """Put an object whose tag nobody wants: it is not made."""
         full = self._full(key)
-        parts = parts_of(data)
+        parts = pieces_of(data) if isinstance(data, Iterator) else parts_of(data)
         disk = self._prepare(posixpath.dirname(full))
         file = write_aside(disk, posixpath.dirname(full), parts)
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from quiver.disk import Bytes
 from quiver.errors import InputError
 
-__all__ = ["KEY_BYTES_MAX", "check_base", "full_key", "parts_of"]
+__all__ = ["KEY_BYTES_MAX", "check_base", "full_key", "parts_of", "pieces_of"]
 
 KEY_BYTES_MAX: Final = 1024
 """Of a whole key in UTF-8; no store that we know takes more."""
@@ -53,7 +53,14 @@ def _fault(path: str) -> str:
     return f"it is longer than {KEY_BYTES_MAX:,} bytes" if size > KEY_BYTES_MAX else ""
 
 
-def parts_of(data: Bytes | Sequence[Bytes]) -> list[memoryview]:
-    """View what is to be put as bytes: one object, or a list or tuple of its parts."""
+def parts_of(data: Bytes | Sequence[Bytes] | Iterator[Bytes]) -> list[memoryview]:
+    """View what is to be put as bytes: one object, or its parts, which an iterator makes now."""
+    if isinstance(data, Iterator):
+        return list(pieces_of(data))
     parts = cast("Sequence[Bytes]", data if isinstance(data, (list, tuple)) else [data])
-    return [memoryview(part).cast("B") for part in parts]
+    return list(pieces_of(iter(parts)))
+
+
+def pieces_of(parts: Iterator[Bytes]) -> Iterator[memoryview]:
+    """View each part as bytes when it is its turn."""
+    return (memoryview(part).cast("B") for part in parts)

@@ -78,9 +78,9 @@ class MemoryBucket:
         with self._objects.lock:
             return self._keep(full, whole)
 
-    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+    def write(self, key: str, data: Bytes | Sequence[Bytes] | Iterator[Bytes]) -> None:
         """Put an object whose tag nobody wants."""
-        self.put(key, data)
+        self.put(key, parts_of(data))
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
         """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from quiver.disk import Bytes, process_id
 from quiver.errors import ClosedError, ConfigError, QuiverError, RemoteError
-from quiver.ship.objects.bucket import Found, Listed, Tag, UnclearError
+from quiver.ship.objects.bucket import Conflict, Found, Listed, Tag, UnclearError
 from quiver.ship.objects.keys import check_base, full_key, parts_of
 from quiver.ship.objects.options import RemoteSettings
 from quiver.ship.objects.refusals import Act, as_ours, is_missing, is_unmodified
@@ -93,9 +93,9 @@ class RemoteBucket:
             raise self._refused(error, "put", full) from None
         return self._tag(put, full)
 
-    def write(self, key: str, data: Bytes | Sequence[Bytes]) -> None:
+    def write(self, key: str, data: Bytes | Sequence[Bytes] | Iterator[Bytes]) -> None:
         """Put an object whose tag nobody wants."""
-        self.put(key, data)
+        self.put(key, parts_of(data))
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
         """Put an object if ``tag`` names what is there; None: only if nothing is. Or Conflict.
@@ -109,6 +109,8 @@ class RemoteBucket:
         try:
             put = once.put(full, whole, mode=mode, use_multipart=False)
         except self._faults as error:
+            if tag is not None and is_missing(error):  # What S3 says then; others call it changed.
+                raise Conflict(f"{full} in {self.place} is gone", path=full) from None
             raise self._refused(error, "put", full, conditional=True) from None
         return self._tag(put, full)
 

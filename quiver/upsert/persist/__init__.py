@@ -10,6 +10,7 @@
 ``writing``      data files written
 ``opened``       data files read and checked, once in a process
 ``state``        what keys have now
+``ranges``       files parted by hash, to be read in bounded memory
 ``reading``      rows as of an epoch, and what changed between two
 ``changing``     how the manifest is changed, against all who do so
 ``writer``       the one who appends; who opens the next one fences it

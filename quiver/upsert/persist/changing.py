@@ -118,7 +118,7 @@ class Changer:
         UnclearError, and what was seen is forgotten: whoever comes next looks first.
         """
         faults = 0
-        was_tried = False
+        was_tried = is_unclear = False
         known = self._known(make)
         for _ in range(_TRIES_MAX):
             try:
@@ -128,7 +128,7 @@ class Changer:
                 if faults < _FAULTS_MAX and error.retryable:
                     self._wait(faults)
                     continue
-                if was_tried:
+                if was_tried and (is_unclear or not isinstance(error, MissingError)):
                     raise self._unclear(error) from error
                 raise
             wanted = known[1] if known else make(state[0])
@@ -143,6 +143,7 @@ class Changer:
                 continue
             except UnclearError as error:
                 faults += 1
+                is_unclear = True
                 if faults >= _FAULTS_MAX:
                     raise self._unclear(error) from error
                 self._wait(faults)

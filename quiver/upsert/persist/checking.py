@@ -33,6 +33,7 @@ from quiver.upsert.rows import (
     key_bytes,
     same_keys,
 )
+from quiver.upsert.rows.hashing import rest_of
 
 __all__ = ["Part", "check_columns", "check_rows", "part_of"]
 
@@ -101,7 +102,7 @@ def check_rows(parts: Sequence[Part], buckets: int, ref: FileRef) -> None:
     for part in parts:
         if not len(part.hashes):
             raise DamagedEntry("a batch of a file has no rows")
-        if np.any(part.hashes % np.uint64(buckets) != ref.bucket):
+        if np.any(rest_of(part.hashes, buckets) != ref.bucket):
             raise DamagedEntry("a file has rows of another bucket", expected=ref.bucket)
         _check_epochs(part, ref)
         _check_order(part)

@@ -11,15 +11,26 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from quiver.upsert.persist.order import Places, taken
-from quiver.upsert.rows.definition import KEY
+from quiver.upsert.persist.order import Bools, Places, taken
+from quiver.upsert.rows.definition import HASH, KEY
+from quiver.upsert.rows.hashing import places_by_hash
 from quiver.upsert.rows.keys import key_bytes
+from quiver.upsert.rows.sameness import same_keys
 
-__all__ = ["WHOLE_BYTES_MAX", "Gathering"]
+__all__ = ["WHOLE_BYTES_MAX", "Gathering", "by_hash"]
 
 WHOLE_BYTES_MAX: Final = 1 << 30
 """A table that is larger is not laid out as one batch."""
+
+
+def by_hash(table: pa.Table) -> pa.Table:
+    """Lay a table out as one batch unless that would be too large, by hash."""
+    hashes = table.column(HASH).to_numpy()
+    if np.any(hashes[1:] < hashes[:-1]):
+        return taken(table, places_by_hash(hashes))
+    return table.combine_chunks() if table.nbytes <= WHOLE_BYTES_MAX else table
 
 
 class Gathering:
@@ -43,6 +54,15 @@ class Gathering:
             return pa.array([], pa.large_binary())
         back = np.argsort(np.concatenate([at for at, _ in found]), kind="stable")
         return taken(pa.concat_arrays([keys for _, keys in found]), back)
+
+    def alike(self, ours: Places, theirs: Places) -> Bools:
+        """Say of two rows each whether their keys are the same."""
+        if len(self._batches) == 1:
+            column: Any = self._batches[0].column(KEY)
+            return same_keys(taken(column, ours), taken(column, theirs))
+        equal: Any = pc.equal(self.keys(ours), self.keys(theirs))
+        found: Bools = equal.to_numpy(zero_copy_only=False)
+        return found
 
     def take(self, places: Places) -> Iterator[pa.RecordBatch]:
         """Give some rows, as one batch unless that would be too large."""

@@ -5,7 +5,7 @@ Keys are looked at only where hashes are equal, which two rows of one key always
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,13 +13,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Bools", "Hashes", "KeysAt", "Places", "expand", "row_order", "same_as_next", "taken"]
+from quiver.upsert.rows.hashing import places_by_hash
+
+__all__ = [
+    "Alike",
+    "Bools",
+    "Hashes",
+    "KeysAt",
+    "Places",
+    "expand",
+    "row_order",
+    "same_as_next",
+    "taken",
+]
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 Places: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 KeysAt: TypeAlias = Callable[[Places], Any]
 """Gives the bytes of the keys of some rows."""
+Alike: TypeAlias = Callable[[Places, Places], Bools]
+"""Says of two rows each whether their keys are the same."""
 
 _SLOTS: Final = ("hash", "key", "time", "diff", "at")
 
@@ -28,20 +42,36 @@ def row_order(
     hashes: Hashes,
     *,
     keys: KeysAt,
+    alike: Alike | None = None,
     times: npt.NDArray[np.uint64] | None = None,
     diffs: npt.NDArray[np.int64] | None = None,
 ) -> Places:
-    """Give the places of rows in their order; those that have all in common stay as they stood."""
+    """Give the places of rows in their order; those that have all in common stay as they stood.
+
+    ``alike`` says sooner than by the bytes of keys where they are the same.
+    """
     count = len(hashes)
     more = [array for array in (diffs, times) if array is not None]
-    if more:
-        order = np.lexsort((*more, hashes)).astype(np.int64, copy=False)
-    elif count < 2 or bool(np.all(hashes[1:] >= hashes[:-1])):  # noqa: PLR2004
+    if _is_in_order([hashes, *reversed(more)]):
         order = np.arange(count, dtype=np.int64)
+    elif more:
+        order = np.lexsort((*more, hashes)).astype(np.int64, copy=False)
     else:
-        order = np.argsort(hashes, kind="stable").astype(np.int64, copy=False)
-    _part_keys(order, hashes, keys=keys, times=times, diffs=diffs)
+        order = places_by_hash(hashes)
+    _part_keys(order, hashes, keys=keys, alike=alike, times=times, diffs=diffs)
     return order
+
+
+def _is_in_order(columns: Sequence[npt.NDArray[Any]]) -> bool:
+    """Whether rows ascend by the first column, where that is equal by the next, and so on."""
+    rows: slice | Places = slice(None)
+    for column in columns:
+        here, behind = column[:-1][rows], column[1:][rows]
+        if bool(np.any(behind < here)):
+            return False
+        equal = np.flatnonzero(behind == here)
+        rows = equal if isinstance(rows, slice) else rows[equal]
+    return True
 
 
 def _part_keys(
@@ -49,19 +79,22 @@ def _part_keys(
     hashes: Hashes,
     *,
     keys: KeysAt,
+    alike: Alike | None,
     times: npt.NDArray[np.uint64] | None,
     diffs: npt.NDArray[np.int64] | None,
 ) -> None:
     """Sort rows of different keys with one hash by key as well, in place."""
     ordered = hashes[order]
-    shared = _touching(ordered[1:] == ordered[:-1])
-    if not len(shared):
+    same = ordered[1:] == ordered[:-1]
+    at = np.flatnonzero(same)
+    if not len(at) or (alike is not None and bool(np.all(alike(order[at], order[at + 1])))):
         return
+    shared = _touching(same)
     rows = order[shared]
     bytes_of = keys(rows)
-    alike = hashes[rows]
-    groups = np.concatenate([[0], np.cumsum(alike[1:] != alike[:-1])])
-    differ = (alike[1:] == alike[:-1]) & ~_equal_to_next(bytes_of)
+    met = hashes[rows]
+    groups = np.concatenate([[0], np.cumsum(met[1:] != met[:-1])])
+    differ = (met[1:] == met[:-1]) & ~_equal_to_next(bytes_of)
     if not differ.any():
         return
     mixed = np.isin(groups, np.unique(groups[1:][differ]))

@@ -11,8 +11,8 @@ before the base     its first behind the epoch: -1 is what the key had, +1 that 
 ==================  ==========================================================================
 
 So folding does not depend on forgetting. Rows of a key come and go in turn, and the base has those
-whose next row goes, or whose last one came; whatever contradicts that is damage. In memory are
-hashes and places of what is read; values are taken from the files a batch at a time.
+whose next row goes, or whose last one came; whatever contradicts that is damage. That is told of
+one range of hashes after the other: in memory are its hashes and places, and of its values a batch.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quiver.casts import conform
+from quiver.casts import conform, conform_table
 from quiver.errors import DamagedEntry, InputError
 from quiver.ship.objects import Bucket
 from quiver.upsert.persist.checking import Part
 from quiver.upsert.persist.format import FileRef
 from quiver.upsert.persist.opened import open_file
 from quiver.upsert.persist.order import Bools, Places, expand, row_order, same_as_next, taken
+from quiver.upsert.persist.ranges import RANGE_ROWS, ranges
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows.definition import BASE_COLUMNS, KEY
+from quiver.upsert.rows.hashing import places_by_hash
 from quiver.upsert.rows.keys import key_bytes
 
-__all__ = ["READ_BYTES", "READ_ROWS", "changes", "rows_as_of"]
+__all__ = ["READ_BYTES", "READ_ROWS", "changes", "merged_runs", "rows_as_of"]
 
 READ_ROWS: Final = 1 << 16
 READ_BYTES: Final = 64 << 20
@@ -68,6 +70,20 @@ def changes(
     if last < first:
         raise InputError(f"changes end at epoch {last:,}, before they begin at {first:,}")
     return _changes(store, snapshot, snapshot.runs(bucket), span=(first, last))
+
+
+def merged_runs(store: Bucket, snapshot: Snapshot, runs: Sequence[FileRef]) -> Iterator[pa.Table]:
+    """Give all differences of some runs of a bucket, one range of hashes after the other.
+
+    In a table they are in the order of the runs. Raises as ``rows_as_of``.
+    """
+    schema = snapshot.definition.diffs
+    parts = [part for ref in runs for part in open_file(store, snapshot, ref)]
+    size = max((part.rows.nbytes // part.rows.num_rows + 1 for part in parts), default=1)
+    for some in ranges(parts, rows_max=max(min(RANGE_ROWS, READ_BYTES // size), 1)):
+        yield pa.concat_tables(
+            [conform_table(part.rows, schema) for part in some if len(part.hashes)]
+        )
 
 
 def _changes(
@@ -111,8 +127,27 @@ def _as_of(
     folded = 0 if base is None else base.last
     forward = epoch >= folded
     span = (folded, epoch) if forward else (epoch, folded)
-    parts = list(_parts(store, snapshot, runs, span=span))
-    kept = list(open_file(store, snapshot, base)) if base is not None else []
+    every = list(_parts(store, snapshot, runs, span=span))
+    count = len(every)
+    every += open_file(store, snapshot, base) if base is not None else ()
+    named = f"{snapshot.place}/{_named(base, runs)}" if every else ""
+    for some in ranges(every):
+        parts, kept = (
+            [part for part in of if len(part.hashes)] for of in (some[:count], some[count:])
+        )
+        chosen = _chosen(parts, kept, span, forward=forward, named=named)
+        yield from _merged(chosen, snapshot.definition.state)
+
+
+def _chosen(
+    parts: Sequence[Part],
+    kept: Sequence[Part],
+    span: tuple[int, int],
+    *,
+    forward: bool,
+    named: str,
+) -> list[_Rows]:
+    """Choose the rows as of an epoch among those of runs and of a base."""
     touched = _touched(parts, span)
     chosen = [_Rows(part, np.arange(part.rows.num_rows, dtype=np.int64)) for part in kept]
     if len(touched.rows):
@@ -122,7 +157,7 @@ def _as_of(
         if _contradicts(touched, near, (held, met)):
             raise DamagedEntry(
                 "differences of a collection contradict each other or what they were made to",
-                path=f"{snapshot.place}/{_named(base, runs)}",
+                path=named,
                 expected="of each key in turn a row that goes and one that comes",
                 hint="a file is missing in the manifest, or counted twice",
             )
@@ -131,7 +166,7 @@ def _as_of(
             for part, (rows, _) in zip(kept, met, strict=True)
         ]
         chosen += _by_part(parts, touched, _deciding(touched, near, forward=forward))
-    yield from _merged(chosen, snapshot.definition.state)
+    return chosen
 
 
 def _named(base: FileRef | None, runs: Sequence[FileRef]) -> str:
@@ -245,7 +280,7 @@ def _merged(chosen: Sequence[_Rows], schema: pa.Schema) -> Iterator[pa.RecordBat
     hashes = np.concatenate([each.part.hashes[each.rows] for each in chosen])
     owners = np.concatenate([np.full(len(e.rows), n, np.int32) for n, e in enumerate(chosen)])
     rows = np.concatenate([each.rows for each in chosen])
-    order = np.argsort(hashes, kind="stable")
+    order = places_by_hash(hashes)
     columns = list(BASE_COLUMNS)
     for start in range(0, len(order), step):
         some = order[start : start + step]

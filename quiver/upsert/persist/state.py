@@ -22,6 +22,7 @@ from quiver.upsert.persist.opened import open_file
 from quiver.upsert.persist.order import Bools, Hashes, Places, expand, same_as_next, taken
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows.definition import BASE_COLUMNS, KEY
+from quiver.upsert.rows.hashing import places_by_hash, rest_of
 from quiver.upsert.rows.keys import key_bytes
 from quiver.upsert.rows.looked import Looked
 from quiver.upsert.rows.sameness import same_keys
@@ -43,7 +44,7 @@ class State:
 
     def lookup(self, hashes: Hashes, keys: pa.StructArray) -> Looked:
         """Find the row that each key has now. Keys may repeat. Raises DamageError, MissingError."""
-        if len(hashes) and bool(np.any(hashes % np.uint64(self._snapshot.buckets) != self._bucket)):
+        if len(hashes) and bool(np.any(rest_of(hashes, self._snapshot.buckets) != self._bucket)):
             raise InputError(f"a key that is looked up is not of bucket {self._bucket}")
         search = _Search(hashes, keys, self._snapshot)
         folded = -1 if self._base is None else self._base.last
@@ -91,9 +92,11 @@ class _Search:
 
     def __init__(self, hashes: Hashes, keys: Any, snapshot: Snapshot) -> None:  # noqa: ANN401
         self._index = np.full(len(hashes), -1, np.int64)
-        self._todo: Places = np.argsort(hashes, kind="stable").astype(np.int64, copy=False)
-        self._hashes = hashes[self._todo]
-        self._keys = taken(keys, self._todo)
+        self._todo: Places = np.arange(len(hashes), dtype=np.int64)
+        self._hashes, self._keys = hashes, keys
+        if np.any(hashes[1:] < hashes[:-1]):
+            self._todo = places_by_hash(hashes)
+            self._hashes, self._keys = hashes[self._todo], taken(keys, self._todo)
         self._schema = snapshot.definition.state
         self._found = [pa.Table.from_batches([no_rows(self._schema)])]
         self._count = 0
@@ -105,13 +108,15 @@ class _Search:
 
     def look_into(self, part: Part) -> None:
         """Meet the keys that are in a batch; an older one must come later."""
-        starts = np.searchsorted(part.hashes, self._hashes, "left")
-        ends = np.searchsorted(part.hashes, self._hashes, "right")
-        hit = ends > starts
-        if not hit.any():
+        first = int(np.searchsorted(self._hashes, part.hashes[0], "left"))
+        behind = int(np.searchsorted(self._hashes, part.hashes[-1], "right"))
+        hashes = self._hashes[first:behind]
+        starts = np.searchsorted(part.hashes, hashes, "left")
+        hits = np.flatnonzero(part.hashes[starts] == hashes)
+        if not len(hits):
             return
-        asked = np.flatnonzero(hit)
-        starts, ends = starts[asked], ends[asked]
+        asked, starts = hits + first, starts[hits]
+        ends = np.searchsorted(part.hashes, hashes[hits], "right")
         fresh = np.ones(len(asked), np.bool_)
         fresh[1:] = starts[1:] != starts[:-1]  # Keys that share a hash share its rows.
         rows = ends - 1

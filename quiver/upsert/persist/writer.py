@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from quiver.errors import FencedError, InputError
+from quiver.errors import FencedError, InputError, MissingError
 from quiver.ship.objects import Bucket
 from quiver.units import MILLISECOND
 from quiver.upsert.persist.changing import Change, Changer
@@ -35,11 +35,12 @@ class Appended(NamedTuple):
 class Writer:
     """The writing end of a collection, for one process at a time; safe for its threads."""
 
-    def __init__(self, store: Bucket, changer: Changer, *, fence: int) -> None:
+    def __init__(self, store: Bucket, changer: Changer, *, fence: int, collection: str) -> None:
         """Take what ``open`` made; that is for everybody else."""
         self.store = store
         self.fence = fence
         """Its number: greater than those of all writers before it."""
+        self._collection = collection
         self._changer = changer
         self._turn = threading.RLock()
         self._given_up: set[str] = set()
@@ -52,7 +53,8 @@ class Writer:
             return replace(snapshot.manifest, writer=snapshot.manifest.writer + 1)
 
         snapshot = changer.change(raise_fence)
-        return cls(store, changer, fence=snapshot.manifest.writer)
+        manifest = snapshot.manifest
+        return cls(store, changer, fence=manifest.writer, collection=manifest.collection)
 
     @property
     def place(self) -> str:
@@ -60,7 +62,10 @@ class Writer:
         return self.store.place
 
     def snapshot(self) -> Snapshot:
-        """Read the manifest as it is now. Raises FencedError if somebody else writes by now."""
+        """Read the manifest as it is now. Raises FencedError if somebody else writes by now.
+
+        And MissingError if the collection was deleted, though another one may be in its place.
+        """
         return self._own(self._changer.read())
 
     def append(
@@ -141,6 +146,12 @@ class Writer:
         return kept
 
     def _own(self, snapshot: Snapshot) -> Snapshot:
+        if snapshot.manifest.collection != self._collection:
+            raise MissingError(
+                f"the collection in {self.place} was deleted, and another one made in its place",
+                path=self.place,
+                hint="what was in the first one is gone; open the other one to write it",
+            )
         current = snapshot.manifest.writer
         if current != self.fence:
             raise FencedError(

@@ -1,5 +1,6 @@
 """Data files written: rows put in order, cut into batches, named by what nobody else has.
 
+A batch is encoded when those before are written, so that of a file no more is in memory than one.
 A file belongs to nobody until a manifest names it. Tasks that are done twice therefore leave
 garbage and do no harm.
 """
@@ -18,19 +19,20 @@ from crc32c import crc32c
 from quiver.casts import conform_table
 from quiver.clock import Clock, SystemClock
 from quiver.errors import InputError
-from quiver.ipc import encode_file
+from quiver.ipc_build import Messages, Piece, encode_messages, file_pieces
 from quiver.ship.batch import mint_ulid
 from quiver.ship.objects import Bucket
 from quiver.upsert.persist.format import FileRef, Kind
-from quiver.upsert.persist.gathering import Gathering
-from quiver.upsert.persist.order import Places, row_order
+from quiver.upsert.persist.gathering import Gathering, by_hash
+from quiver.upsert.persist.order import Places, row_order, taken
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows.definition import DIFF, ERROR, HASH, TIME
+from quiver.upsert.rows.hashing import rest_of
 
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "write_base", "write_run"]
+__all__ = ["BATCH_BYTES", "BATCH_ROWS", "write_base", "write_merged", "write_run"]
 
 BATCH_ROWS: Final = 1 << 20
-BATCH_BYTES: Final = 256 << 20
+BATCH_BYTES: Final = 16 << 20
 """About how many bytes and at most how many rows a record batch in a file has."""
 
 
@@ -52,16 +54,24 @@ def write_run(
     table = _conformed(diffs, snapshot.definition.diffs)
     if not table.num_rows:
         return None
-    snapshot.base(bucket)
-    times, diff = _numbers(table, TIME), _numbers(table, DIFF)
-    if not np.all(np.abs(diff) == 1):
-        raise InputError("a difference is neither +1 nor -1")
-    ordered = list(_in_order(table, bucket, snapshot.buckets, times=times, diffs=diff))
-    first, last = int(times.min()), int(times.max())
-    if first < 1:
-        raise InputError("a difference is of epoch 0", hint="the first one is 1")
-    data = encode_file(table.schema, ordered)
-    return _put(store, data, ("run", bucket), table=table, epochs=(first, last), clock=clock)
+    return _Writing(snapshot, bucket, table.schema).put(store, [table], clock)
+
+
+def write_merged(
+    store: Bucket,
+    snapshot: Snapshot,
+    tables: Iterable[pa.Table],
+    *,
+    bucket: int,
+    clock: Clock | None = None,
+) -> FileRef:
+    """Write differences as ``write_run``, of a bucket that has some: ``merged_runs`` gives them.
+
+    Each table has greater hashes than those before, and is in memory alone.
+    """
+    schema = snapshot.definition.diffs
+    given = (_conformed(table, schema) for table in tables)
+    return _Writing(snapshot, bucket, schema).put(store, given, clock)
 
 
 def write_base(
@@ -73,15 +83,92 @@ def write_base(
     epoch: int,
     clock: Clock | None = None,
 ) -> FileRef:
-    """Write the state of one bucket as of an epoch, one row for each key, in any order.
+    """Write the state of one bucket as of an epoch, one row for each key.
 
-    ``rows_as_of`` gives such rows. Nothing is folded until a manifest names it.
+    ``rows_as_of`` gives such rows: no batch has a lesser hash than the one before; in a batch they
+    come in any order. Nothing is folded until a manifest names it.
     """
     schema = snapshot.definition.state
-    table = _conformed(pa.Table.from_batches(rows, schema), schema)
-    snapshot.base(bucket)
-    data = encode_file(schema, list(_in_order(table, bucket, snapshot.buckets)))
-    return _put(store, data, ("base", bucket), table=table, epochs=(epoch, epoch), clock=clock)
+    writing = _Writing(snapshot, bucket, schema, epoch=epoch)
+    return writing.put(store, _tables(rows, schema), clock)
+
+
+def _tables(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Put batches together until they are large; none has a hash of another one."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in rows:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size < BATCH_BYTES:
+            continue
+        table = by_hash(_conformed(pa.Table.from_batches(waiting, schema), schema))
+        hashes = _numbers(table, HASH)
+        cut = int(np.searchsorted(hashes, hashes[-1]))  # The next batch may have this one too.
+        waiting = taken(table, np.arange(cut, len(hashes))).to_batches()
+        size = sum(each.nbytes for each in waiting)
+        if cut:
+            yield table.slice(0, cut)
+    if waiting:
+        yield _conformed(pa.Table.from_batches(waiting, schema), schema)
+
+
+class _Writing:
+    """One file on its way to the store, and what its reference will say of it."""
+
+    def __init__(
+        self, snapshot: Snapshot, bucket: int, schema: pa.Schema, *, epoch: int | None = None
+    ) -> None:
+        """Begin a base as of an epoch, or a run."""
+        snapshot.base(bucket)
+        self._bucket, self._buckets, self._schema = bucket, snapshot.buckets, schema
+        self._kind: Kind = "run" if epoch is None else "base"
+        self._epochs = [] if epoch is None else [epoch]
+        self._rows = self._errors = self._byte_count = self._crc = 0
+        self._above = -1
+
+    def put(self, store: Bucket, tables: Iterable[pa.Table], clock: Clock | None) -> FileRef:
+        """Write tables of ascending hashes."""
+        minted = mint_ulid((clock or SystemClock()).wall_ns(), token_bytes)
+        name = f"{self._kind}s/{minted}.arrow"
+        store.write(name, self._pieces(tables))
+        counts = self._rows, self._errors, self._byte_count, self._crc
+        epochs = min(self._epochs), max(self._epochs)
+        return FileRef(self._kind, self._bucket, name, *counts, *epochs)
+
+    def _pieces(self, tables: Iterable[pa.Table]) -> Iterator[Piece]:
+        for piece in file_pieces(self._schema, self._messages(tables)):
+            self._byte_count += len(piece)
+            self._crc = crc32c(piece, self._crc)
+            yield piece
+
+    def _messages(self, tables: Iterable[pa.Table]) -> Iterator[Messages]:
+        for table in tables:
+            self._rows += table.num_rows
+            self._errors += table.num_rows - table.column(ERROR).null_count
+            times, diffs = self._differences(table)
+            for batch in _in_order(table, self._bucket, self._buckets, times=times, diffs=diffs):
+                yield encode_messages([batch], compression="none", body_bytes=batch.nbytes)
+            self._see_above(_numbers(table, HASH))
+
+    def _differences(self, table: pa.Table) -> tuple[Any, Any]:
+        """Look at times and diffs of a run."""
+        if self._kind == "base":
+            return None, None
+        times, diffs = _numbers(table, TIME), _numbers(table, DIFF)
+        if not np.all(np.abs(diffs) == 1):
+            raise InputError("a difference is neither +1 nor -1")
+        self._epochs += [int(times.min()), int(times.max())]
+        if min(self._epochs) < 1:
+            raise InputError("a difference is of epoch 0", hint="the first one is 1")
+        return times, diffs
+
+    def _see_above(self, hashes: Any) -> None:  # noqa: ANN401
+        if not len(hashes):
+            return
+        if int(hashes.min()) <= self._above:
+            raise InputError("rows of a file do not come by hash", hint="sort them first")
+        self._above = int(hashes.max())
 
 
 def _conformed(rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
@@ -106,13 +193,13 @@ def _in_order(
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows in the order of a file, a batch at a time; raises InputError."""
     hashes = _numbers(table, HASH)
-    stray = np.flatnonzero(hashes % np.uint64(buckets) != bucket)
+    stray = np.flatnonzero(rest_of(hashes, buckets) != bucket)
     if len(stray):
         raise InputError(
             f"row {int(stray[0]):,} is of bucket {int(hashes[stray[0]]) % buckets}, not {bucket}"
         )
     rows = Gathering(table)
-    order = row_order(hashes, keys=rows.keys, times=times, diffs=diffs)
+    order = row_order(hashes, keys=rows.keys, alike=rows.alike, times=times, diffs=diffs)
     _refuse_repeats(order, hashes, rows.keys, diffs=diffs)
     size = max(table.nbytes // max(table.num_rows, 1), 1)
     step = max(min(BATCH_ROWS, BATCH_BYTES // size), 1)
@@ -143,19 +230,3 @@ def _refuse_repeats(
             f"rows {rows[0]:,} and {rows[1]:,} are of one key"
             + ("" if diffs is None else ", and of one diff in turn")
         )
-
-
-def _put(
-    store: Bucket,
-    data: pa.Buffer,
-    what: tuple[Kind, int],
-    *,
-    table: pa.Table,
-    epochs: tuple[int, int],
-    clock: Clock | None,
-) -> FileRef:
-    kind, bucket = what
-    name = f"{kind}s/{mint_ulid((clock or SystemClock()).wall_ns(), token_bytes)}.arrow"
-    store.write(name, data)
-    errors = table.num_rows - table.column(ERROR).null_count
-    return FileRef(kind, bucket, name, table.num_rows, errors, data.size, crc32c(data), *epochs)

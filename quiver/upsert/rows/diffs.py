@@ -43,14 +43,16 @@ def differences(commands: Commands, looked: Looked, time: int) -> pa.Table:
     comes_at = np.flatnonzero(comes & ~same)
     minus = looked.index[goes]
     new = {KEY: commands.keys, VALUE: commands.values, ERROR: commands.errors}
-    places = np.concatenate([goes * 2, comes_at * 2 + 1])
-    order = np.argsort(places, kind="stable")
-    rows = np.concatenate([minus, comes_at + looked.rows.num_rows])[order]
-    columns: dict[str, Any] = {HASH: commands.hashes[places[order] >> 1]}
+    of_place = np.full(2 * len(commands), -1, np.int64)  # Two for each: what goes, what comes.
+    of_place[goes * 2] = minus
+    of_place[comes_at * 2 + 1] = comes_at + looked.rows.num_rows
+    places = np.flatnonzero(of_place >= 0)
+    rows = of_place[places]
+    columns: dict[str, Any] = {HASH: commands.hashes[places >> 1]}
     for name in (KEY, VALUE, ERROR):
         columns[name] = taken(concat([old[name], new[name]]), rows)
     columns[TIME] = np.full(len(rows), time, np.uint64)
-    columns[DIFF] = np.where(order < len(goes), np.int64(-1), np.int64(1))
+    columns[DIFF] = (places & 1) * 2 - 1
     return pa.Table.from_arrays(
         [pa.array(column) for column in columns.values()], schema=_schema(commands)
     )

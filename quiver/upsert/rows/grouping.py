@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.upsert.rows.columns import Mask, Places, taken
+from quiver.upsert.rows.hashing import places_by_hash
 from quiver.upsert.rows.keys import key_bytes
 from quiver.upsert.rows.sameness import same_keys
 
@@ -34,7 +35,7 @@ class Groups:
 
 def group(hashes: _Hashes, keys: pa.StructArray, rows: Places | None = None) -> Groups:
     """Find the rows that share a key, of all or of some; those of one key come in any order."""
-    places = np.argsort(hashes) if rows is None else rows[np.argsort(hashes[rows])]
+    places = places_by_hash(hashes) if rows is None else rows[places_by_hash(hashes[rows])]
     ordered = hashes[places]
     anew = np.ones(len(ordered), np.bool_)
     anew[1:] = ordered[1:] != ordered[:-1]

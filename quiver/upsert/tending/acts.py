@@ -5,14 +5,12 @@ It needs the store and a snapshot alone, so that any process can do it, and all 
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from quiver.casts import conform_table
 from quiver.clock import Clock
 from quiver.errors import InputError
 from quiver.ship.objects import Bucket
-from quiver.upsert.persist import FileRef, Snapshot, rows_as_of, write_base, write_run
-from quiver.upsert.persist.opened import open_file
+from quiver.upsert.persist import FileRef, Snapshot, rows_as_of, write_base
+from quiver.upsert.persist.reading import merged_runs
+from quiver.upsert.persist.writing import write_merged
 from quiver.upsert.tending.rules import Act
 
 __all__ = ["perform"]
@@ -26,12 +24,8 @@ def perform(store: Bucket, snapshot: Snapshot, act: Act, *, clock: Clock | None 
     if act.kind == "fold":
         rows = rows_as_of(store, snapshot, act.bucket, epoch=act.epoch)
         return write_base(store, snapshot, rows, bucket=act.bucket, epoch=act.epoch, clock=clock)
-    schema = snapshot.definition.diffs
-    tables = [pa.Table.from_batches([], schema)]
-    for run in act.files:
-        rows = (part.rows for part in open_file(store, snapshot, run))
-        tables += [conform_table(each, schema) for each in rows]
-    found = write_run(store, snapshot, pa.concat_tables(tables), bucket=act.bucket, clock=clock)
-    if found is None or found.rows != act.rows:
+    rows_of_all = merged_runs(store, snapshot, act.files)
+    found = write_merged(store, snapshot, rows_of_all, bucket=act.bucket, clock=clock)
+    if found.rows != act.rows:
         raise InputError(f"runs of bucket {act.bucket:,} do not have the rows that they should")
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -30,6 +29,7 @@ from quiver.chain.loading.happenings import (
     Wanted,
 )
 from quiver.chain.loading.outbox import Outbox, Waiting
+from quiver.chain.loading.rules import LoaderRules
 from quiver.chain.loading.tasks import Tasks
 from quiver.chain.peers import BlockName, Entries, Route, Stream
 from quiver.chain.record import Record
@@ -59,37 +59,16 @@ from quiver.chain.rolling.roll import Phase
 from quiver.errors import (
     ClosedError,
     FencedError,
-    InputError,
     LockedError,
     QuiverError,
     RemoteError,
 )
 
-__all__ = ["Driver", "LoaderRules"]
+__all__ = ["Driver"]
 
 _FRAME_BYTES: Final = 1 << 20
 _COALESCE_BYTES: Final = 256 << 10
 _AHEAD: Final = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class LoaderRules:
-    """How a loader goes about it."""
-
-    rf: int = 2
-    """Of a partition that it makes; one that is there keeps its own."""
-    is_rising: bool = True
-    """Times are given by the loader, each later than the one before; False: by the caller."""
-    takes_over: bool = False
-    """Take the partition from whoever writes it."""
-    soft_bytes: int = 100_000_000
-    hard_bytes: int = 400_000_000
-    """A block that has so much takes nothing more, while its end cannot be put: the metadata are
-    away."""
-    window_bytes: int = 4 << 20
-    """So much is under way at once."""
-    buffer_bytes: int = 64 << 20
-    """So much is kept before whoever sends has to wait."""
 
 
 class Driver:
@@ -393,10 +372,3 @@ class Driver:
     def stop(self) -> None:
         """Stop as a process does that is gone: the block stays open."""
         self._lose(ClosedError("the loader was closed"))
-
-    def check_rules(self) -> None:
-        """Raise InputError for rules that cannot be kept."""
-        rules = self._rules
-        sizes = (rules.soft_bytes, rules.window_bytes, rules.buffer_bytes)
-        if min(sizes) <= 0 or rules.hard_bytes < rules.soft_bytes:
-            raise InputError("sizes of a loader are positive, and hard_bytes is the largest")

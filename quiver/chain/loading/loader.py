@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from quiver.chain.loading.driver import Driver, LoaderRules
+from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.happenings import Wanted
 from quiver.chain.loading.outbox import Waiting
+from quiver.chain.loading.rules import LoaderRules
 from quiver.chain.loading.tasks import Surroundings, Tasks
 from quiver.config import Config
 from quiver.disk import fresh_name
@@ -86,7 +87,6 @@ class Loader:
         self.by: Final = fresh_name()
         """Its name in the record; nobody else ever has it."""
         self._driver = Driver(partition, self._rules, by=self.by, wake=self._wake)
-        self._driver.check_rules()
         self._sending = threading.Lock()
         self._seq = -1
         self._time_ns: int | None = None

@@ -1,0 +1,36 @@
+"""How a loader goes about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quiver.errors import InputError
+
+__all__ = ["LoaderRules"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderRules:
+    """How a loader goes about it."""
+
+    rf: int = 2
+    """Of a partition that it makes; one that is there keeps its own."""
+    is_rising: bool = True
+    """Times are given by the loader, each later than the one before; False: by the caller."""
+    takes_over: bool = False
+    """Take the partition from whoever writes it."""
+    soft_bytes: int = 100_000_000
+    hard_bytes: int = 400_000_000
+    """A block that has so much takes nothing more, while its end cannot be put: the metadata are
+    away."""
+    window_bytes: int = 4 << 20
+    """So much is under way at once."""
+    buffer_bytes: int = 64 << 20
+    """So much is kept before whoever sends has to wait."""
+
+    def __post_init__(self) -> None:
+        """Check the sizes; raises InputError."""
+        if min(self.soft_bytes, self.window_bytes, self.buffer_bytes) <= 0:
+            raise InputError("sizes of a loader are positive")
+        if self.hard_bytes < self.soft_bytes:
+            raise InputError(f"hard_bytes is {self.hard_bytes:,}, below soft_bytes")

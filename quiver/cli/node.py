@@ -15,6 +15,7 @@ from quiver.cli.exits import OK
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.cli.signals import stopped_by_signals
+from quiver.units import SECOND, parse_duration
 
 if TYPE_CHECKING:
     from quiver.chain.serving import ServedNode
@@ -48,6 +49,21 @@ __all__ = ["node"]
     help="What fails as one: no two copies of a block lie on one. The machine's name, unless only "
     "it reaches the node; '-' for none.",
 )
+@click.option(
+    "--audit-every",
+    default="5s",
+    show_default=True,
+    metavar="TIME",
+    help="Between looks whether blocks want to be finished, copied or deleted; one node at a time "
+    "does that for all.",
+)
+@click.option(
+    "--orphan-after",
+    default="30s",
+    show_default=True,
+    metavar="TIME",
+    help="A block that nobody writes any more is sealed then.",
+)
 @chain_options
 def node(
     output: Output,
@@ -59,6 +75,8 @@ def node(
     listen: str,
     advertise: str,
     host_label: str,
+    audit_every: str,
+    orphan_after: str,
     wire: WireOptions,
 ) -> int:
     """Be a node of a chain: keep copies of blocks, serve readers.
@@ -66,16 +84,23 @@ def node(
     All nodes of a chain have the same metadata: a folder of one machine, a bucket, or etcd. The
     first line on stdout says where it listens, as soon as it serves.
 
+    One of the nodes looks after all: sealed blocks become segments, copies of a node that is gone
+    are made anew, what was purged is deleted. When it is gone another one does.
+
     SIGTERM and SIGINT drain: no new blocks come, streams are told that it ends, and their loaders
     go on elsewhere. Nothing that was acknowledged is lost, also by kill -9.
 
     Other machines reach it only with TLS. A node's certificate has the node's name among its names.
     """
     from quiver.addresses import is_loopback, parse_address
-    from quiver.chain.serving import ServedNode
+    from quiver.chain.serving import AuditRules, ServedNode
     from quiver.clock import SystemClock
     from quiver.disk import LocalDisk
 
+    audit = AuditRules(
+        every_seconds=parse_duration(audit_every, key="--audit-every") / SECOND,
+        orphan_seconds=parse_duration(orphan_after, key="--orphan-after") / SECOND,
+    )
     is_alone = is_loopback(parse_address(listen)[0])
     host = host_label or ("-" if is_alone else socket.gethostname())
     disk = LocalDisk(folder, create=True)
@@ -97,6 +122,7 @@ def node(
             room=room,
             clock=SystemClock(),
             options=wire,
+            audit=audit,
         )
         try:
             served.start()

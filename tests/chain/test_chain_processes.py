@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
+from cluster_kit import value_of
 from node_processes import PATIENCE, Load, Processes, Watching, judge, small
 
 from quiver.errors import QuiverError
@@ -95,17 +98,70 @@ def test_r27_all_nodes_are_killed_behind_an_ack_and_everything_is_there(tmp_path
         assert judge(cluster, "core_0", load) == load.acked
 
 
+def told(folder, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "quiver", "chain", *words, "--metadata", f"{folder}/meta"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def until_all_copies(folder) -> None:
+    """Return once each block has its copies on nodes that answer."""
+    begun = time.monotonic()
+    while told(folder, "status").returncode:
+        assert time.monotonic() - begun < PATIENCE, told(folder, "status").stdout
+
+
+@pytest.mark.slow
+def test_r35_a_node_is_killed_for_good_and_others_get_its_copies(tmp_path, record_property):
+    with Processes(tmp_path, "a", "b", "c") as processes, processes.connect() as cluster:
+        load = Load(cluster.loader("core_0", ["events"], rules=small(2)))
+        load.send(BEFORE)
+        victim = load.loader.record.open.locations[0]
+        processes.nodes[victim].kill()
+        begun = time.monotonic()
+        load.send(AFTER)
+        until_all_copies(tmp_path)
+        record_property("seconds_to_all_copies", round(time.monotonic() - begun, 1))
+        load.loader.close(PATIENCE)
+        assert judge(cluster, "core_0", load) == load.acked
+        assert f'"{victim}"' not in told(tmp_path, "ls", "core_0", "--json").stdout
+
+
+@pytest.mark.slow
+def test_a_block_whose_loader_was_killed_is_sealed_by_the_nodes(tmp_path):
+    code = (
+        "import sys; from cluster_kit import row; import quiver\n"
+        "loader = quiver.connect(sys.argv[1]).loader('core_0', ['events'])\n"
+        "for n in range(20): loader.send(row(n), timeout=60).wait(60)\n"
+        "print('all', flush=True); sys.stdin.read()"
+    )
+    with (
+        Processes(tmp_path, "a", "b", options=("--orphan-after", "3s")) as processes,
+        processes.connect() as cluster,
+        subprocess.Popen(
+            [sys.executable, "-c", code, f"{tmp_path}/meta"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        ) as child,
+    ):
+        assert child.stdout.readline() == b"all\n"
+        assert processes.record(cluster, "core_0").open is not None
+        child.kill()
+        begun = time.monotonic()
+        while processes.record(cluster, "core_0").open is not None:
+            assert time.monotonic() - begun < PATIENCE
+        assert processes.record(cluster, "core_0").last_seq == 19
+        with cluster.cursor("core_0") as cursor:
+            assert [value_of(message) for message in cursor] == list(range(20))
+
+
 @pytest.mark.slow
 def test_nodes_drain_on_sigterm_and_the_command_line_tells_of_them(tmp_path):
-    def told(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "quiver", "chain", *words, "--metadata", f"{tmp_path}/meta"],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-
     with Processes(tmp_path, "a", "b", "c") as processes, processes.connect() as cluster:
         load = Load(cluster.loader("core_0", ["events"], rules=small(2)))
         load.send(20)
@@ -113,12 +169,11 @@ def test_nodes_drain_on_sigterm_and_the_command_line_tells_of_them(tmp_path):
         assert processes.nodes[gone].end() == 0
         load.send(20)
         load.loader.close(PATIENCE)
-        status = told("status")
-        assert status.returncode == 1  # Its copies are away with it.
+        status = told(tmp_path, "status")
         assert "offline" in status.stdout
         assert status.stdout.count("serving") == 2
-        assert "core_0" in told("ls").stdout
-        assert "sealed" in told("ls", "core_0", "--json").stdout
+        assert "core_0" in told(tmp_path, "ls").stdout
         processes.restart(gone)
-        assert told("status").returncode == 0
+        until_all_copies(tmp_path)
+        assert "finished" in told(tmp_path, "ls", "core_0", "--json").stdout
         assert judge(cluster, "core_0", load) == load.acked

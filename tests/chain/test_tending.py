@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import blake3
 import pytest
 from chain_faults import FAULTS
 from chain_links import Link
 from chain_oracle import life_of
+from chain_tended import blocks_of, check_segments
 from chain_world import Client, World
 
 from quiver.chain.peers import BlockName
 from quiver.chain.placing import START_DELAY_NS
 from quiver.chain.tending import Tender, abandon
 from quiver.errors import InputError, MissingError, RemoteError
-from quiver.segment import open_bytes
 
 LATER = 10 * START_DELAY_NS
 
@@ -34,30 +33,6 @@ def tend(world, tender, *, now_ns=0, gone_since=()):
     nodes = {node.name: node for node in world.nodes()}
     done = tender.tend(nodes, dict(gone_since), now_ns=now_ns)
     return [(each.act, each.node) for each in done if each.error is None]
-
-
-def blocks_of(world):
-    partition = world.partition()
-    record = partition.read()
-    return [partition.block(record, each.number) for each in partition.blocks(record)]
-
-
-def check_segments(world, rf=None):
-    """Each location that is alive has the segment of the record; gives the numbers in it."""
-    found = []
-    for block in blocks_of(world):
-        assert rf is None or len(block.locations) == rf
-        copies = set()
-        for location in block.locations:
-            machine = world.machines[location]
-            if not machine.is_dead:
-                data = b"".join(machine.node.segment(BlockName("core_0", block.number)))
-                assert blake3.blake3(data).digest() == block.digest
-                copies.add(data)
-        (data,) = copies
-        reader = open_bytes(data, place="here")
-        found.append(reader.bundle_count)
-    return found
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,8 +34,9 @@ _ROOT = Path(__file__).parents[2]
 class NodeProcess:
     """One node; all that others say to it goes through a link that can be cut."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, options: tuple[str, ...] = ()) -> None:
         self.name = name
+        self.options = options
         self._folder = folder
         self.link = TcpProxy()
         self.process: subprocess.Popen[bytes] | None = None
@@ -46,7 +48,7 @@ class NodeProcess:
                 *(sys.executable, "-m", "quiver", "node", "--json", "--name", self.name),
                 *("--dir", str(self._folder / self.name), "--host-label", "-"),
                 *("--metadata", str(self._folder / "meta")),
-                *("--advertise", self.link.address),
+                *("--advertise", self.link.address, "--audit-every", "1s", *self.options),
             ],
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -83,9 +85,9 @@ class NodeProcess:
 class Processes:
     """Some nodes with their metadata in a folder."""
 
-    def __init__(self, folder: Path, *names: str) -> None:
+    def __init__(self, folder: Path, *names: str, options: tuple[str, ...] = ()) -> None:
         self.folder = folder
-        self.nodes = {name: NodeProcess(folder, name) for name in names}
+        self.nodes = {name: NodeProcess(folder, name, options) for name in names}
 
     def __enter__(self):
         for node in self.nodes.values():
@@ -174,19 +176,20 @@ def judge(cluster: Cluster, partition: str, load: Load) -> list[int]:
     assert set(load.acked) <= set(committed)
     opened = Partition(cluster.metadata, partition, clock=SystemClock())
     cluster.members.look()
-    for block in opened.blocks(opened.read()):
+    for block in opened.blocks_now(opened.read()):
         name = BlockName(partition, block.number)
-        digests, answers = set(), 0
+        logs, segments = set(), set()
         for location in block.locations:
-            try:
-                data = b"".join(cluster.members(location).read(name, 0))
-            except QuiverError:
-                continue  # It is dead, or has not heard yet that the block is sealed.
-            answers += 1
-            digests.add((len(data), blake3.blake3(data).digest()))
-        assert answers
-        assert len(digests) == 1
-        assert digests.pop()[0] == block.length
+            peer = cluster.members(location)
+            with suppress(QuiverError):  # It is dead, or has not heard yet that it is sealed.
+                data = b"".join(peer.read(name, 0))
+                logs.add((len(data), blake3.blake3(data).digest()))
+            with suppress(QuiverError):  # It has no segment yet.
+                segments.add(blake3.blake3(b"".join(peer.segment(name))).digest())
+        assert logs or segments
+        assert logs <= {(block.length, digest) for _, digest in logs}
+        assert len(logs) <= 1
+        assert segments <= {block.digest} or not block.digest
     return committed
 
 

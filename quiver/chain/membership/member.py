@@ -16,12 +16,15 @@ __all__ = [
     "decode_member",
     "encode_member",
     "key_of",
+    "mark_of",
+    "marked_in",
     "name_in",
 ]
 
 PREFIX: Final = "nodes/"
 _SUFFIX: Final = ".node"
 """So that a partition may be called ``nodes``, and a node ``record``."""
+_MARK: Final = ".leaving"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _NUMBER_MAX: Final = 1 << 62
 _TEXT_MAX: Final = 300
@@ -64,6 +67,17 @@ def name_in(key: str) -> str:
     """Give the node that a key is about; empty if it is about none."""
     name = key.removeprefix(PREFIX).removesuffix(_SUFFIX)
     return name if _NAME.fullmatch(name) and key == key_of(name) else ""
+
+
+def mark_of(name: str) -> str:
+    """Say where it stands that a node is to be left; there is nothing in it."""
+    return f"{PREFIX}{check_node_name(name)}{_MARK}"
+
+
+def marked_in(key: str) -> str:
+    """Give the node that a mark is about; empty if the key is none."""
+    name = key.removeprefix(PREFIX).removesuffix(_MARK)
+    return name if _NAME.fullmatch(name) and key == mark_of(name) else ""
 
 
 def encode_member(member: Member) -> bytes:

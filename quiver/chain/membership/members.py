@@ -6,8 +6,16 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
-from quiver.chain.membership.member import PREFIX, Member, decode_member, key_of, name_in
-from quiver.chain.metadata import Metadata
+from quiver.chain.membership.member import (
+    PREFIX,
+    Member,
+    decode_member,
+    key_of,
+    mark_of,
+    marked_in,
+    name_in,
+)
+from quiver.chain.metadata import Metadata, swap
 from quiver.chain.peers import NodeState, Peer
 from quiver.chain.placing import Node
 from quiver.chain.wire import RemotePeer, WireOptions
@@ -48,6 +56,7 @@ class Members:
         self._options = options or WireOptions()
         self._lock = threading.Lock()
         self._members: dict[str, Member] = {}
+        self._marked: frozenset[str] = frozenset()
         self._seen_ns: dict[str, int] = {}
         self._since_ns: dict[str, int] = {}
         self._peers: dict[str, Peer] = {peer.name: peer for peer in own}
@@ -59,9 +68,11 @@ class Members:
 
     def look(self) -> list[Member]:
         """Read all entries, and give them by name; to be called every second or so."""
-        found = [self._read(name) for key in self._metadata.keys(PREFIX) if (name := name_in(key))]
+        keys = list(self._metadata.keys(PREFIX))
+        found = [self._read(name) for key in keys if (name := name_in(key))]
         members = [member for member in found if member is not None]
         with self._lock:
+            self._marked = frozenset(name for key in keys if (name := marked_in(key)))
             now = self._clock.monotonic_ns()
             before, self._members = self._members, {each.name: each for each in members}
             for member in members:
@@ -87,11 +98,43 @@ class Members:
             member = self._members.get(name)
             return member is None or not self._is_heard(member, self._clock.monotonic_ns())
 
-    def nodes(self) -> list[Node]:
-        """Give the nodes that serve, as blocks are placed on them."""
+    def mark(self, name: str) -> None:
+        """Say that a node is to be left: no new blocks, and what it has goes to others.
+
+        Raises MissingError if it never said that it is there, and what metadata raise.
+        """
+        if self._read(name) is None:
+            raise MissingError(f"there is no node {name!r:.120}", path=name)
+        if mark_of(name) not in self._metadata.keys(PREFIX):
+            swap(self._metadata, mark_of(name), None, data=b"{}", clock=self._clock)
+        self.look()
+
+    def unmark(self, name: str) -> None:
+        """Say that it is not; one that drains already takes blocks when it is started anew."""
+        self._metadata.delete(mark_of(name))
+        self.look()
+
+    def marked(self) -> frozenset[str]:
+        """Give the nodes that are to be left."""
+        with self._lock:
+            return self._marked
+
+    def leaving(self) -> frozenset[str]:
+        """Give those of them that still say that they are there."""
         with self._lock:
             now = self._clock.monotonic_ns()
-            serving = [each for each in self._members.values() if self._serves(each, now)]
+            members = self._members.values()
+            return self._marked & {each.name for each in members if self._is_heard(each, now)}
+
+    def nodes(self) -> list[Node]:
+        """Give the nodes that serve, as blocks are placed on them; none that is to be left."""
+        with self._lock:
+            now = self._clock.monotonic_ns()
+            serving = [
+                each
+                for each in self._members.values()
+                if self._serves(each, now) and each.name not in self._marked
+            ]
         return [Node(each.name, each.free_bytes, each.total_bytes, each.host) for each in serving]
 
     def gone_since(self) -> dict[str, int]:

@@ -101,6 +101,14 @@ class Partition:
                     yield block
         yield from record.recent
 
+    def blocks_now(self, record: Record) -> Iterator[Block]:
+        """Go through them as they are now, also those whose copies moved since they were paged."""
+        keys = self._metadata.keys(self._key("amended/"))
+        moved = {key.rpartition("/")[2] for key in keys}
+        for block in self.blocks(record):
+            is_moved = f"{block.number:016x}" in moved
+            yield self._amended(block)[1] if is_moved else block
+
     def blocks_from(self, record: Record, number: int) -> Iterator[Block]:
         """Go through those whose number is this one or greater; only their pages are read."""
         for page in record.pages[bisect_left(record.pages, number, key=lambda page: page.last) :]:

@@ -12,6 +12,7 @@ from quiver.chain.membership import Members, Registration
 from quiver.chain.metadata import Metadata
 from quiver.chain.node import LocalNode
 from quiver.chain.peers import NodeState
+from quiver.chain.serving.auditing import Auditing, AuditRules
 from quiver.chain.serving.syncing import sync_with_records
 from quiver.chain.wire import Server, WireOptions
 from quiver.chain.workers import ThreadWorkers
@@ -54,6 +55,7 @@ class ServedNode:
         host: str = "",
         advertise: str = "",
         options: WireOptions | None = None,
+        audit: AuditRules | None = None,
     ) -> None:
         """Take the folder and the address; ``start`` lets others know.
 
@@ -86,6 +88,15 @@ class ServedNode:
             room=room,
             clock=clock,
         )
+        self.auditing = Auditing(
+            self.node,
+            metadata,
+            self.members,
+            is_fed=self._server.is_fed,
+            left=self._leave,
+            clock=clock,
+            rules=audit or AuditRules(),
+        )
 
     @property
     def address(self) -> str:
@@ -101,6 +112,7 @@ class ServedNode:
         self._enter(NodeState.SERVING)
         self._thread = threading.Thread(target=self._run, name="quiver-sync", daemon=True)
         self._thread.start()
+        self.auditing.start()
 
     def sync(self) -> None:
         """Do what the records say of its blocks; again each five seconds while it serves."""
@@ -111,7 +123,8 @@ class ServedNode:
 
         Waits so long for that if there are streams: who writes them seals, and goes on elsewhere.
         """
-        self._enter(NodeState.DRAINING)
+        if self.node.state is not NodeState.DRAINING:
+            self._enter(NodeState.DRAINING)
         if self._server.drain():
             self._over.wait(seconds)
 
@@ -120,6 +133,7 @@ class ServedNode:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
+        self.auditing.stop()
         self._server.close(seconds=seconds)
         self.node.close()
         with suppress(QuiverError):  # Others find out in a few seconds.
@@ -132,6 +146,11 @@ class ServedNode:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+    def _leave(self) -> None:
+        """Take no new blocks; others fetch what is here, and then it may be stopped."""
+        if self.node.state is NodeState.SERVING:
+            self.drain(seconds=0)
 
     def _enter(self, state: NodeState) -> None:
         self.node.state = state

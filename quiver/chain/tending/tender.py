@@ -12,7 +12,7 @@ which only came since.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -54,32 +54,49 @@ class Tender:
         self._peers = peers
         self._random = random
         self._unlisted: dict[tuple[str, int], int] = {}
+        self._unheard: dict[str, int] = {}
+        """Nodes that should serve, and do not answer; since when."""
         self._settled: set[tuple[str, int]] = set()
         """What needs not be told again; another auditor tells it once more."""
         self._done: list[Done] = []
 
     def tend(
-        self, nodes: Mapping[str, Node], gone_since: Mapping[str, int], *, now_ns: int
+        self,
+        nodes: Mapping[str, Node],
+        gone_since: Mapping[str, int],
+        *,
+        now_ns: int,
+        leaving: Collection[str] = (),
     ) -> list[Done]:
         """Do one pass with the nodes that serve; gives what was done, in order.
 
-        ``gone_since`` has the others, each with the time of the monotonic clock since when. Raises
-        what the metadata raise; a node that fails is left for the next pass.
+        ``gone_since`` has the others, each with the time of the monotonic clock since when; those
+        ``leaving`` answer yet, and what they have is moved to others. Raises what the metadata
+        raise; a node that fails is left for the next pass.
         """
         self._done = []
-        seen = self._look(nodes)
+        asked = sorted({*nodes, *leaving})
+        seen = self._look(asked, now_ns)
         self._drop_gone(seen)
         for block in seen.blocks.values():
             self._finish(block, seen)
-        self._repair(nodes, gone_since, now_ns=now_ns)
+        seen_now = self._look(asked, now_ns)
+        for block in seen_now.blocks.values():
+            gone = {
+                node: self._gone_since(node, seen_now, gone_since, now_ns=now_ns)
+                for node in block.locations
+                if block.number not in seen_now.held.get(node, {})
+            }
+            going = [each for each in block.locations if each in leaving and each not in gone]
+            self._repair(block, gone, going, nodes=nodes, seen=seen_now, now_ns=now_ns)
         self._drop_unlisted(seen, now_ns)
         return self._done
 
-    def _look(self, nodes: Mapping[str, Node]) -> _Seen:
+    def _look(self, nodes: Collection[str], now_ns: int) -> _Seen:
         record = self._partition.read()
         blocks = {
-            block.number: self._partition.block(record, block.number)
-            for block in self._partition.blocks(record)
+            block.number: block
+            for block in self._partition.blocks_now(record)
             if not block.is_abandoned
         }
         held: dict[str, dict[int, Holding]] = {}
@@ -87,8 +104,10 @@ class Tender:
             try:
                 holdings = self._peers(node).status().holdings
             except QuiverError as error:
+                self._unheard.setdefault(node, now_ns)
                 self._done.append(Done("ask", -1, node, error))
                 continue
+            self._unheard.pop(node, None)
             held[node] = {
                 each.name.number: each for each in holdings if each.name.partition == self._name
             }
@@ -204,47 +223,60 @@ class Tender:
 
     # repairing ---------------------------------------------------------------------------------
 
+    def _gone_since(
+        self, node: str, seen: _Seen, gone_since: Mapping[str, int], *, now_ns: int
+    ) -> int:
+        """Say since when a location has nothing: for long if it answers, and lacks the block."""
+        if node in gone_since:
+            return gone_since[node]
+        return now_ns - START_DELAY_NS if node in seen.held else self._unheard.get(node, now_ns)
+
     def _repair(
-        self, nodes: Mapping[str, Node], gone_since: Mapping[str, int], *, now_ns: int
+        self,
+        block: Block,
+        gone: Mapping[str, int],
+        going: Sequence[str],
+        *,
+        nodes: Mapping[str, Node],
+        seen: _Seen,
+        now_ns: int,
     ) -> None:
-        """Copy what has too few copies, first things first; new ones come before the tail."""
-        seen = self._look(nodes)
-        is_live = seen.record.open is not None
-        for block in seen.blocks.values():
-            gone = {
-                node: gone_since.get(node, now_ns - START_DELAY_NS * (node in seen.held))
-                for node in block.locations
-                if block.number not in seen.held.get(node, {})
-            }
-            held = Held(self._name, block, is_live)
-            for repair in repairs([held], gone, now_ns=now_ns):
-                self._copy(block, repair.present, nodes=nodes, seen=seen)
+        """Copy what has too few copies, or has some where they are not to stay."""
+        present = tuple(each for each in block.locations if each not in (*gone, *going))
+        held = Held(self._name, block, is_live=seen.record.open is not None)
+        if going or repairs([held], gone, now_ns=now_ns):
+            self._copy(block, present, going, nodes=nodes, seen=seen)
 
     def _copy(
-        self, block: Block, present: tuple[str, ...], *, nodes: Mapping[str, Node], seen: _Seen
+        self,
+        block: Block,
+        present: tuple[str, ...],
+        going: Sequence[str],
+        *,
+        nodes: Mapping[str, Node],
+        seen: _Seen,
     ) -> None:
+        """Make copies before the tail, and list them; those that go are listed while they count."""
         name = BlockName(self._name, block.number)
-        holders = {node: seen.held[node][block.number].finished for node in present}
-        source = next(
-            (
-                node
-                for node in reversed(present)
-                if (has := holders[node]) is not None and has.digest == block.digest
-            ),
-            None,
-        )
-        wanted = holders[source] if source is not None else None
-        if source is None or wanted is None:
+        made = {
+            node: has
+            for node in (*present, *going)
+            if (has := seen.held[node][block.number].finished) and has.digest == block.digest
+        }
+        source = next((node for node in (*reversed(present), *going) if node in made), None)
+        if source is None:
             return  # It is not finished yet.
         chosen = choose(list(nodes.values()), block.rf, self._random, kept=present).locations
         new = tuple(
             node
             for node in chosen
-            if node not in present and self._fetch(name, node, source=source, wanted=wanted)
+            if node not in present and self._fetch(name, node, source=source, wanted=made[source])
         )
-        if not new:
+        left = max(block.rf - len(new) - len(present), 0)
+        locations = (*going[:left], *new, *present)
+        moved = [node for node in going if node not in locations]
+        if not new and not moved:
             return
-        locations = (*new, *present)
 
         def relocate(known: Block) -> Block:
             return (
@@ -254,7 +286,9 @@ class Tender:
         try:
             self._partition.amend(block.number, relocate)
         except (InputError, MissingError) as error:  # It was purged since.
-            self._done.append(Done("list", block.number, new[0], error))
+            self._done.append(Done("list", block.number, locations[0], error))
+        else:
+            self._done.extend(Done("move", block.number, node) for node in moved)
 
 
 def abandon(partition: Partition, by: str) -> Record:

@@ -70,6 +70,10 @@ class Server:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._flight.port}"
 
+    def is_fed(self, block: BlockName) -> bool:
+        """Whether a stream of a block comes in: a loader writes to it, or the node before does."""
+        return self._streams.is_fed(block)
+
     def drain(self) -> int:
         """Let no streams and waiting readers in, and tell those who are; calls are answered yet.
 

@@ -76,6 +76,12 @@ class Streams:
                 hint="it may be sealed elsewhere; read the partition's record",
             )
 
+    def is_fed(self, block: BlockName) -> bool:
+        """Whether somebody speaks of a block now."""
+        with self._lock:
+            stream = self._last.get(block)
+        return stream is not None and not stream.is_over
+
     def check_open(self) -> None:
         """Raise if the node lets nobody in any more."""
         if self._is_ending:

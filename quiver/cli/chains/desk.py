@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 if TYPE_CHECKING:
     from quiver.chain.metadata import Metadata
-    from quiver.chain.record import Block, Partition, Record
     from quiver.chain.wire import WireOptions
 
-__all__ = ["blocks_now", "chain_options", "open_place"]
+__all__ = ["chain_options", "open_place"]
 
 _TOKEN_BYTES_MAX: Final = 4096
 _WIRE: Final = ("tls_cert", "tls_key", "tls_ca", "token_file")
@@ -60,15 +59,6 @@ def open_place(place: str, options: Sequence[str]) -> Metadata:
     if "://" not in place:
         os.makedirs(place, mode=0o700, exist_ok=True)
     return open_metadata(place, options=told_options(options), environ=os.environ)
-
-
-def blocks_now(metadata: Metadata, partition: Partition, record: Record) -> Iterator[Block]:
-    """Go through the sealed blocks as they are now, also those whose copies moved since."""
-    keys = metadata.keys(f"{partition.name}/amended/")
-    moved = {key.rpartition("/")[2] for key in keys}
-    for block in partition.blocks(record):
-        is_moved = f"{block.number:016x}" in moved
-        yield partition.block(record, block.number) if is_moved else block
 
 
 def _wire(*, tls_cert: str, tls_key: str, tls_ca: str, token_file: str) -> WireOptions:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.chains.desk import blocks_now, chain_options, open_place
+from quiver.cli.chains.desk import chain_options, open_place
 from quiver.cli.output import Output, format_time, size
 from quiver.cli.program import verb
 
@@ -62,7 +62,7 @@ def ls(
     for name in partitions:
         opened = Partition(metadata, name, clock=clock)
         record = opened.read()
-        blocks = list(_block_rows(name, record, blocks_now(metadata, opened, record)))
+        blocks = list(_block_rows(name, record, opened.blocks_now(record)))
         _shown(output, f"blocks of {name}", blocks[-last:] if last else blocks)
 
 

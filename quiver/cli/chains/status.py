@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from quiver.cli.chains.desk import blocks_now, chain_options, open_place
+from quiver.cli.chains.desk import chain_options, open_place
 from quiver.cli.exits import FOUND, OK
 from quiver.cli.output import Output, size
 from quiver.cli.program import verb
@@ -95,7 +95,7 @@ def _partitions(metadata: Metadata, up: set[str]) -> list[dict[str, Any]]:
     for name in list_partitions(metadata):
         partition = Partition(metadata, name, clock=SystemClock())
         record = partition.read()
-        blocks = list(blocks_now(metadata, partition, record))
+        blocks = list(partition.blocks_now(record))
         copies = [(block.rf, block.locations) for block in blocks if not block.is_abandoned]
         if record.open is not None:
             copies.append((record.rf, record.open.locations))

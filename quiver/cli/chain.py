@@ -1,4 +1,4 @@
-"""``quiver chain``: look into partitions that are kept by nodes."""
+"""``quiver chain``: look into partitions that are kept by nodes, and look after them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ __all__ = ["VERBS", "chain"]
 VERBS: Final[dict[str, str]] = {
     "ls": "List partitions, or the blocks of some.",
     "status": "Say which nodes there are, and whether each block has its copies.",
+    "repair": "Look after all partitions once, now.",
+    "drain": "Move what a node has to others, so that it may be stopped for good.",
+    "abandon": "Give up an open block of which every copy is lost.",
 }
 """The verbs of this family, and the first line of their help."""
 
@@ -23,10 +26,11 @@ VERBS: Final[dict[str, str]] = {
         ("quiver chain ls --metadata /mnt/meta", "partitions"),
         ("quiver chain ls core_0 --metadata etcd://e1:2379/q", "blocks of one"),
         ("quiver chain status --metadata s3://bucket/q", "nodes, and copies that are wanted"),
+        ("quiver chain drain n1 --metadata /mnt/meta", "before n1 is stopped for good"),
     ),
 )
 def chain() -> None:
-    """Look into partitions that are kept by nodes.
+    """Look into partitions that are kept by nodes, and look after them.
 
     Metadata are a folder of this machine, a bucket, or etcd; all nodes of a chain have the same.
     """

@@ -52,7 +52,7 @@ VERBS: Final[dict[str, str]] = {
     "import": "Take over what the Rust Quiver wrote.",
     "queue": "Look into a queue in object storage, and tend it.",
     "node": "Be a node of a chain: keep copies of blocks, serve readers.",
-    "chain": "Look into partitions that are kept by nodes.",
+    "chain": "Look into partitions that are kept by nodes, and look after them.",
     "serve-metrics": "Answer Prometheus with what the disk tells of a store.",
     "config": "Check the options of a store, or show all of them.",
     "crashtest": "Look for a crash that loses something.",

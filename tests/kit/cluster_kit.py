@@ -13,7 +13,7 @@ from chain_wire_kit import PATIENCE
 from quiver.chain.cluster import Cluster
 from quiver.chain.membership import Member
 from quiver.chain.metadata import BucketMetadata
-from quiver.chain.serving import ServedNode
+from quiver.chain.serving import AuditRules, ServedNode
 from quiver.chain.wire import WireOptions
 from quiver.clock import SystemClock
 from quiver.disk import LocalDisk
@@ -41,6 +41,7 @@ class Nodes:
         self.folder = folder
         self.options = options
         self.metadata = BucketMetadata(MemoryBucket())
+        self.audit = AuditRules()
         self.served: dict[str, ServedNode] = {}
         self._count = itertools.count()
 
@@ -54,6 +55,7 @@ class Nodes:
             room=lambda: _ROOM,
             clock=SystemClock(),
             options=self.options,
+            audit=self.audit,
         )
         made.start()
         self.served[name] = made

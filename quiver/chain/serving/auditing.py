@@ -93,11 +93,11 @@ class Auditing:
             thread.start()
             self._threads.append(thread)
 
-    def stop(self) -> None:
-        """Begin nothing more; waits for what is under way."""
+    def stop(self, *, seconds: float = 2.0) -> None:
+        """Begin nothing more; waits no longer than this for a pass that is under way."""
         self._over.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(seconds)
 
     def watch(self) -> None:
         """See who serves, and take part in the lease."""

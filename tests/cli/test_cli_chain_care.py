@@ -1,0 +1,138 @@
+"""``quiver chain repair``, ``drain`` and ``abandon`` on nodes of this process."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from cluster_kit import STEADY, Nodes, row, value_of
+from record_kit import begun, rolled
+
+from quiver.chain.loading import LoaderRules
+from quiver.chain.metadata import open_metadata
+from quiver.chain.record import Partition, encode_record
+from quiver.chain.serving import AuditRules
+from quiver.clock import SystemClock
+
+PATIENCE = 60.0
+SMALL = LoaderRules(rf=2, soft_bytes=5_000)
+
+
+@pytest.fixture
+def place(tmp_path) -> str:
+    (tmp_path / "meta").mkdir()
+    return str(tmp_path / "meta")
+
+
+@pytest.fixture
+def nodes(tmp_path, place):
+    """Three nodes that leave all passes to the command line, and a partition on them."""
+    nodes = Nodes(tmp_path, STEADY)
+    nodes.metadata = open_metadata(place)
+    nodes.audit = AuditRules(every_seconds=3600)
+    try:
+        for name in "abc":
+            nodes.start(name)
+        with nodes.cluster() as cluster:
+            loader = cluster.loader("core_0", ["events"], rules=SMALL)
+            for number in range(40):
+                loader.send(row(number), timeout=PATIENCE)
+            loader.close(PATIENCE)
+        yield nodes
+    finally:
+        nodes.close()
+
+
+def blocks_of(nodes):
+    partition = Partition(nodes.metadata, "core_0", clock=SystemClock())
+    return list(partition.blocks_now(partition.read()))
+
+
+def values_of(nodes):
+    with nodes.cluster() as cluster, cluster.cursor("core_0") as cursor:
+        return [value_of(each) for each in cursor]
+
+
+def test_a_repair_finishes_and_copies_at_once_and_says_so(run, place, nodes) -> None:
+    found = json.loads(run("chain", "repair", "--metadata", place, "--json").out)
+    acts = Counter(each["act"] for each in found["acts"])
+    count = len(blocks_of(nodes))
+    assert acts == {"finish": 2 * count, "settle": 2 * count}
+    assert (found["gone"], found["failed_count"]) == ([], 0)
+    lost = blocks_of(nodes)[0].locations[0]
+    nodes.stop(lost)
+    told = run("chain", "repair", "--metadata", place)
+    assert told.code == 0
+    assert f"gone: {lost}" in told.out
+    assert "copy" in told.out
+    assert all(lost not in each.locations for each in blocks_of(nodes))
+    assert {len(each.locations) for each in blocks_of(nodes)} == {2}
+    assert values_of(nodes) == list(range(40))
+
+
+def test_a_repair_without_partitions_has_nothing_to_do(run, place) -> None:
+    found = run("chain", "repair", "--metadata", place)
+    assert found.code == 0
+    assert "nothing was to be done" in found.out
+
+
+def test_what_a_repair_could_not_do_is_told(run, place, nodes) -> None:
+    nodes.metadata.cas("aaa/record", None, b"damaged")
+    found = run("chain", "repair", "--metadata", place)
+    assert found.code == 1
+    assert "1 act failed" in found.out
+    (failed,) = [
+        each
+        for each in json.loads(run("chain", "repair", "--metadata", place, "--json").out)["acts"]
+        if each["fault"]
+    ]
+    assert (failed["partition"], failed["number"]) == ("aaa", None)
+
+
+def test_a_node_that_drains_may_be_stopped_when_others_have_all(run, place, nodes) -> None:
+    left = blocks_of(nodes)[0].locations[0]
+    found = run("chain", "drain", left, "--metadata", place)
+    assert found.code == 0, found.err
+    assert f"{left} has nothing that is listed, and may be stopped" in found.out
+    nodes.stop(left)
+    assert {len(each.locations) for each in blocks_of(nodes)} == {2}
+    assert values_of(nodes) == list(range(40))
+    told = json.loads(run("chain", "drain", left, "--undo", "--metadata", place, "--json").out)
+    assert told == {"node": left, "is_leaving": False, "block_count": 0, "may_be_stopped": False}
+
+
+def test_a_drain_that_finds_no_room_says_what_is_left(run, place, nodes) -> None:
+    one, other = blocks_of(nodes)[0].locations
+    nodes.stop(next(name for name in "abc" if name not in (one, other)))
+    found = run("chain", "drain", one, "--timeout", "0s", "--metadata", place)
+    assert found.code == 1
+    assert f"{one} still has" in found.out
+    assert run("chain", "drain", "nobody", "--metadata", place).code == 3
+
+
+def test_an_open_block_is_given_up_when_somebody_says_so(run, place) -> None:
+    metadata = open_metadata(place)
+    metadata.cas("core_0/record", None, encode_record(rolled(begun())))
+    asked = ("chain", "abandon", "core_0", "1", "--metadata", place)
+    refused = run("chain", "abandon", "core_0", "7", "--yes", "--metadata", place)
+    assert refused.code == 2
+    assert "block 1 is" in refused.err
+    assert run(*asked).code == 2  # Nobody is there to be asked.
+    found = json.loads(run(*asked, "--yes", "--json").out)
+    assert (found["number"], found["last_seq"]) == (1, 9)
+    listed = run("chain", "ls", "core_0", "--metadata", place).out
+    assert "abandoned" in listed
+    assert run(*asked, "--yes").code == 2
+
+
+def test_an_open_block_that_a_node_has_is_not_given_up(run, place, nodes) -> None:
+    with nodes.cluster() as cluster:
+        loader = cluster.loader("core_1", ["events"], rules=SMALL)
+        loader.send(row(0), timeout=PATIENCE).wait(PATIENCE)
+        number = str(loader.record.open.number)
+        found = run("chain", "abandon", "core_1", number, "--yes", "--metadata", place)
+        assert found.code == 2
+        assert "has block" in found.err
+        loader.send(row(1), timeout=PATIENCE).wait(PATIENCE)
+        loader.close(PATIENCE)

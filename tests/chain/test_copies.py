@@ -239,6 +239,23 @@ def test_r22_a_segment_is_the_same_on_all_nodes(shelf, disk):
     assert reopened(shelf, disk)[BLOCK].holding.finished == finished
 
 
+@pytest.mark.parametrize("number", [9, 10, 15, 16, 25, 26, 32, 255, 10**15, 10**16, (1 << 63) - 1])
+def test_a_segment_of_any_number_is_made_and_found_again(disk, number):
+    block = BlockName("core_0", number)
+    route = ROUTE._replace(block=block)
+    shelf = copies(disk)
+    shelf.prepare(route, LAYOUT)
+    length = len(append(shelf, 0, 1, route=route))
+    shelf[block].cut(Sealed(length, 1, 0, 10, ()))
+    finished = shelf[block].finish()
+    shelf[block].settle(finished)
+    again = reopened(shelf, disk)
+    assert not again.faults
+    assert [each.name for each in again.holdings()] == [block]
+    reader = open_bytes(all_of(again[block].segment()), place="here")
+    assert reader.bundle_count == 2
+
+
 def test_r42_the_log_goes_when_all_have_the_segment(shelf, disk):
     data = append(shelf, 1)
     ends = sealed(shelf, 1)

@@ -17,7 +17,7 @@ SEGMENT: Final = "qseg"
 FLOOR: Final = "floor"
 
 _PARTITION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-_FILE: Final = re.compile(r"([0-9a-f]{16})\.(copy|log|qseg)")
+_FILE: Final = re.compile(r"([0-9]{16}|[1-9][0-9]{16,18})\.(copy|log|qseg)")
 
 
 def check_name(name: BlockName) -> None:
@@ -32,11 +32,11 @@ def is_partition(folder: str) -> bool:
 
 
 def file_of(name: BlockName, kind: str) -> str:
-    """Give the path of one of its files."""
-    return f"{name.partition}/{name.number:016x}.{kind}"
+    """Give the path of one of its files; segments are called everywhere by 16 decimal digits."""
+    return f"{name.partition}/{name.number:016d}.{kind}"
 
 
 def block_of(partition: str, file: str) -> tuple[BlockName, str] | None:
     """Say whose a file is, and which; None for what is no file of a copy."""
     found = _FILE.fullmatch(file)
-    return (BlockName(partition, int(found[1], 16)), found[2]) if found else None
+    return (BlockName(partition, int(found[1])), found[2]) if found else None

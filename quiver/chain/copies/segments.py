@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -46,7 +47,7 @@ def make_segment(disk: Disk, state: CopyState, entry_bytes_max: int) -> Finished
         wal_generation=0,
         wal_offset=length,
     )
-    file = f"{name.number:016x}.{SEGMENT}"
+    file = posixpath.basename(file_of(name, SEGMENT))
     write_segment(disk, name.partition, bundles, label=label, name=file)
     digest, size = blake3.blake3(), 0
     for piece in read_file(disk, file_of(name, SEGMENT), None):

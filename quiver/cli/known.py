@@ -12,6 +12,7 @@ from quiver.engine.following import FOLLOWERS_NAME
 from quiver.engine.intake_journal import JOURNAL_NAME, SINKS
 from quiver.engine.numbers import STAGING
 from quiver.engine.reserve import RESERVE_NAME
+from quiver.engine.timekeeping import HEARTBEAT_NAME, TIMELINE_NAME
 from quiver.ledger import LEDGER_NAME
 from quiver.manifest import MANIFEST_NAME
 from quiver.progress import HERE_NAME, LOST_NAME, PROGRESS_NAME
@@ -19,8 +20,9 @@ from quiver.progress import HERE_NAME, LOST_NAME, PROGRESS_NAME
 __all__ = ["CORE_NAMES", "store_names"]
 
 _STATIONS: Final = {"wal", "segments", "acks", "quarantine", "dead_letters"}
+_TIMES: Final = {TIMELINE_NAME, HEARTBEAT_NAME}
 _FILES: Final = {AGES_NAME, RESERVE_NAME, PROGRESS_NAME, HERE_NAME, LOST_NAME, JOURNAL_NAME}
-CORE_NAMES: Final = frozenset({"LOCK", VISIT_NAME} | _FILES | _STATIONS)
+CORE_NAMES: Final = frozenset({"LOCK", VISIT_NAME} | _TIMES | _FILES | _STATIONS)
 """In the folder of a core."""
 
 _OWN: Final = {MANIFEST_NAME, f"{MANIFEST_NAME}.lock", LEDGER_NAME, STAGING, SINKS, FOLLOWERS_NAME}

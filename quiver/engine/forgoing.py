@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from quiver.acks import Ack, Floor, Record
 from quiver.engine.outcomes import append
 from quiver.engine.space import sync_acks
+from quiver.engine.timekeeping import keep_times
 from quiver.errors import CapacityError, StorageError
 from quiver.units import MILLISECOND, SECOND
 
@@ -115,6 +116,8 @@ def _forgo(core: Core, sealed: Sealed) -> None:
     now = core.clock.wall_ns()
     acks: list[Record] = [Ack(i, segment_seq, 0, count, now) for i in core.registry.ids.values()]
     floor = Floor(segment_seq + 1, sealed.last_wal_seq + 1)
+    encoded = sealed.content.encoded()  # None of it is stored.
+    keep_times(core, (bundle.ingestion_ns for bundle in encoded))
     # In one piece, the outcomes before the floor: it must not hide what nobody has.
     append(core, [*acks, floor, floor])
     sync_acks(core)

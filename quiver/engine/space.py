@@ -329,7 +329,7 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
     raise_floor(core)
     sync_acks(core)
     segment_seqs, refusal = without_last_copies(core, segment_seqs)
-    keep_times(core, map(core.catalog.get, segment_seqs))
+    keep_times(core, (core.catalog.get(seq).ingestion_ns_max for seq in segment_seqs))
     for segment_seq in segment_seqs:
         core.readers.forget(segment_seq)
         try:

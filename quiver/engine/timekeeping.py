@@ -20,8 +20,8 @@ from quiver.disk import TEMPORARY, Disk, remove, replace
 from quiver.engine.core import Core
 from quiver.engine.outgoing import settle
 from quiver.errors import CapacityError, DamageError, InputError, MissingError
-from quiver.segment import Catalog, SegmentInfo
-from quiver.timeline import TIMELINE_BYTES, Saved, decode_timeline, encode_timeline
+from quiver.segment import Catalog
+from quiver.timeline import TIME_MAX, TIMELINE_BYTES, Saved, decode_timeline, encode_timeline
 
 __all__ = [
     "HEARTBEAT_NAME",
@@ -83,11 +83,16 @@ def begin_times(core: Core) -> None:
     saved = core.saved_times
     rule = core.times.rule = core.config.segment.time
     if rule != "clock":
-        first = _ordered_from(core) if saved is None or saved.rule == "clock" else None
-        ordered_from = saved.ordered_from if first is None and saved is not None else first or 0
-        if core.disk.stat(core.path(HEARTBEAT_NAME)) is None:
+        goes_on = saved is not None and saved.rule != "clock"
+        ordered_from = saved.ordered_from if saved is not None and goes_on else _ordered_from(core)
+        begun = Saved(rule, False, ordered_from, _told_ns(core))
+        found = core.disk.stat(core.path(HEARTBEAT_NAME))
+        if found is None:
             core.disk.create(core.path(HEARTBEAT_NAME)).close()
-        _save(core, Saved(rule, False, ordered_from, core.times.least_ns))
+        if not goes_on or found is None or found.size < TIMELINE_BYTES:
+            # One from before the clock's rule would count again; and a full disk needs its room.
+            _beat(core, begun, sync=True)
+        _save(core, begun)
     elif saved is not None and saved.rule != "clock":
         _save(core, Saved("clock", False, 0, 0))
     core.has_begun_times = True
@@ -132,8 +137,8 @@ def _ascends(catalog: Catalog) -> bool:
     return True
 
 
-def keep_times(core: Core, infos: Iterable[SegmentInfo] | None = None) -> None:
-    """Make durable what only these segments tell of the times, before they go; or all there is.
+def keep_times(core: Core, gone: Iterable[int | None] | None = None) -> None:
+    """Make durable what only bundles up to these times tell, before they go; or all there is.
 
     On a full disk, which must be able to empty itself, in place and in the other file: this one
     stays whole whatever becomes of that.
@@ -141,9 +146,10 @@ def keep_times(core: Core, infos: Iterable[SegmentInfo] | None = None) -> None:
     saved = core.saved_times
     if saved is None or saved.rule == "clock":
         return
-    least_ns = core.times.least_ns
-    if infos is not None:
-        gone = [info.ingestion_ns_max for info in infos]
+    if gone is None:
+        settle(core)  # What the disk may still refuse is no time that there was.
+    least_ns = _told_ns(core)
+    if gone is not None:
         last_ns = max((ns for ns in gone if ns is not None), default=-1)
         least_ns = min(least_ns, last_ns + (core.times.rule == "writer"))
     if least_ns > saved.least_ns:
@@ -162,9 +168,14 @@ def end_times(core: Core) -> None:
     """
     saved = core.saved_times
     if saved is not None and saved.rule != "clock" and not saved.closed:
-        least_ns = max(saved.least_ns, core.times.least_ns)
+        least_ns = max(saved.least_ns, _told_ns(core))
         with suppress(CapacityError):
             _save(core, saved._replace(closed=True, least_ns=least_ns))
+
+
+def _told_ns(core: Core) -> int:
+    """Say which time the next bundle has at least; behind the last one there is nothing to say."""
+    return min(core.times.least_ns, TIME_MAX)
 
 
 def _save(core: Core, saved: Saved) -> None:
@@ -199,8 +210,8 @@ def heartbeat(core: Core, through_ns: int | None) -> int:
     if saved is not None:
         if core.has_lent_times:
             _save(core, saved)
-        _beat(core, saved._replace(least_ns=core.times.least_ns))
-    return core.times.least_ns - 1
+        _beat(core, saved._replace(least_ns=_told_ns(core)))
+    return _told_ns(core) - 1
 
 
 def keep_beating(core: Core) -> None:

@@ -123,5 +123,5 @@ class Times:
         self.least_ns, self.last_ns = mark
 
     def promise(self, through_ns: int) -> None:
-        """Let nothing come any more of this time or before."""
-        self.least_ns = max(self.least_ns, through_ns + 1)
+        """Let nothing come any more of this time or before; the last time there is stays free."""
+        self.least_ns = max(self.least_ns, min(through_ns, TIME_MAX - 1) + 1)

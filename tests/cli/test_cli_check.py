@@ -49,6 +49,13 @@ def test_a_sound_store_is_ok(run, filled) -> None:
     assert findings(run, filled) == findings(run, filled, "note") == []
 
 
+def test_the_files_of_times_are_no_strangers(run, store) -> None:
+    with quiver.open(store, worker=False, config={"segment": {"time": "writer"}}) as opened:
+        opened.append({"logs": pa.table({"n": [9]})})
+        opened.heartbeat()
+    assert findings(run, store, "note") == []
+
+
 def test_the_kinds_of_ack_log_that_came_later_are_sound(run, store) -> None:
     def lags():
         (core,) = run("info", store, "--json").document["cores"]

@@ -7,8 +7,8 @@
                  in any order: all  | ascending from here on: a bisection reads
                  ends are read      | the ends of as many as it looks at
 
-What ascends is said by the file ``timeline`` of the core. A segment that is deleted meanwhile is as
-if it had never been listed.
+What ascends is said by the file ``timeline`` of the core. A segment that is gone where a
+bisection looks is as if it had never been listed; who goes through them is told of it.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ class Block(NamedTuple):
     path: str
     """Relative to the store's folder."""
     bundle_count: int
+
+
+def _gone(ref: SegmentRef, at_ns: int) -> Block:
+    return Block(at_ns, at_ns, ref.core, ref.segment_seq, ref.path, 0)
 
 
 class Blocks:
@@ -124,29 +128,32 @@ class Blocks:
     def between(self, start_ns: int, end_ns: int) -> Iterator[Block]:
         """Give the blocks with times from ``start_ns`` to ``end_ns``, both included.
 
-        By their starts, ascending; each is looked up when it is asked for.
+        By their starts, ascending; each is looked up when it is asked for. One that was deleted
+        before that, and stood among those, comes with no bundles, one for a run: to open it tells.
         """
         mixed = [b for ref in self._mixed if (b := self._block(ref)) is not None]
         yield from sorted(b for b in mixed if b.end_ns >= start_ns and b.start_ns <= end_ns)
         place = self._place(start_ns, behind=False)
+        before: Block | None = None
         for ref in self._refs[place:]:
             block = self._block(ref)
-            if block is None:
-                continue
-            if block.start_ns > end_ns:
+            if block is not None and block.start_ns > end_ns:
                 return
-            yield block
+            if block is not None or before is None or before.bundle_count:
+                before = block or _gone(ref, before.end_ns if before else start_ns)
+                yield before
 
     def between_backwards(self, start_ns: int, end_ns: int) -> Iterator[Block]:
         """Give the same blocks by their ends, descending."""
         place = self._place(end_ns, behind=True)
+        before: Block | None = None
         for ref in reversed(self._refs[:place]):
             block = self._block(ref)
-            if block is None:
-                continue
-            if block.end_ns < start_ns:
+            if block is not None and block.end_ns < start_ns:
                 return
-            yield block
+            if block is not None or before is None or before.bundle_count:
+                before = block or _gone(ref, before.start_ns if before else end_ns)
+                yield before
         mixed = [b for ref in self._mixed if (b := self._block(ref)) is not None]
         mixed.sort(key=lambda block: (block.end_ns, block.segment_seq), reverse=True)
         yield from (b for b in mixed if b.end_ns >= start_ns and b.start_ns <= end_ns)
@@ -167,8 +174,8 @@ class Blocks:
 
         It is one, unless a run of one time goes on in the next block or blocks overlap.
         """
-        first = next(self.between(time_ns, time_ns), None)
-        if first is None:
-            first = next(self.between(time_ns, 1 << 63), None)
-            return () if first is None else (first,)
-        return tuple(self.between(time_ns, time_ns))
+        found = tuple(each for each in self.between(time_ns, time_ns) if each.bundle_count)
+        if not found:
+            behind = (each for each in self.between(time_ns, 1 << 63) if each.bundle_count)
+            return tuple(itertools.islice(behind, 1))
+        return found

@@ -58,7 +58,8 @@ class Waits:
             marks = self._marks(core)
             before = self._seen.get(core, _FRESH)
             self._changed[core] = marks is None or before.marks is None or before.marks != marks
-            is_settled = marks is not None and marks[0] < self._clock.wall_ns() - SECOND
+            settled_ns = self._clock.wall_ns() - SECOND
+            is_settled = marks is not None and max(marks[0], marks[2]) < settled_ns
             self._seen[core] = _Seen(marks) if is_settled else _FRESH
 
     def _marks(self, core: int) -> _Marks | None:
@@ -67,7 +68,7 @@ class Waits:
         segments = self._disk.stat(f"{folder}/segments")
         if log is None or segments is None:
             return None
-        return max(log.modified_ns, segments.modified_ns), log.size, segments.modified_ns
+        return log.modified_ns, log.size, segments.modified_ns
 
     def may_have_more(self, core: int) -> bool:
         """Whether something may have come since the log was read last."""

@@ -65,7 +65,7 @@ class Cursor:
     """Made by ``quiver.cursor`` and ``Store.cursor``. Not safe for several threads at once.
 
     It takes no lock and holds nothing back: what subscribers are done with may be deleted before
-    the cursor comes to it, and then ``next`` raises MissingError once and goes on behind it.
+    the cursor comes to it, and then ``next`` raises MissingError and goes on behind it.
     """
 
     def __init__(
@@ -103,6 +103,9 @@ class Cursor:
                 continue
             wanted = replace(self._wanted, after=self._position.get(core))
             found = Partition(self._disk, self._manifest, core, wanted=wanted)
+            if self._options.live and not found.is_ordered and not found.is_empty:
+                # Its writer may have begun between the looks at its rule and at its log.
+                found = Partition(self._disk, self._manifest, core, wanted=wanted)
             self._partitions[core] = found
             if self._options.live and not found.is_ordered and not found.is_empty:
                 raise InputError(

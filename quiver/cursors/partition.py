@@ -49,6 +49,8 @@ class Partition:
         self._rest: Iterator[Block] = iter(())
         self._next: Block | None = None
         self._heap: list[tuple[tuple[int, int], int, Opened]] = []
+        self._seen: OpenBundle | None = None
+        """The last bundle of the log that was looked at, if all were given since."""
         self.has_log = False
         """Whether the log was looked at since the last ``rewind``."""
         self.rewind(wanted)
@@ -56,6 +58,7 @@ class Partition:
     def rewind(self, wanted: Wanted) -> None:
         """Begin anew with another range, or behind another bundle."""
         self.close()
+        self._seen = None
         self._wanted = wanted
         if not self.is_ordered or wanted.backwards:
             self.look()
@@ -70,14 +73,16 @@ class Partition:
 
     def look(self) -> None:
         """Look at all there is now, the log as well, from behind the bundle that was given last."""
+        after, self._seen = None if self._heap else self._seen, None
         self.close()
         self.looks += 1
-        segments, bundles = take_core_snapshot(self._disk, self._manifest, self.core)
+        segments, bundles = take_core_snapshot(self._disk, self._manifest, self.core, after=after)
         if self.is_ordered and not is_ordered(read_timeline(self._disk, core_folder(self.core))):
             raise InputError(
                 f"partition {self.core} follows the clock since this cursor was made",
                 hint="make another cursor; open the store with the same segment.time as before",
             )
+        self._seen = replace(bundles[-1], slots=()) if bundles else after
         self._take(segments, bundles)
 
     def _take(self, segments: Sequence[SegmentRef], bundles: Sequence[OpenBundle]) -> None:
@@ -130,11 +135,17 @@ class Partition:
         return self._heap[0][2].head if self._heap else None
 
     def take(self) -> Message:
-        """Read the next bundle; ``go_on`` then finds the one behind it."""
+        """Read the next bundle; ``go_on`` then finds the one behind it.
+
+        MissingError if it left the log, and its segment was deleted or never written.
+        """
+        head = self.head
         try:
             found = self._heap[0][2].take()
-        except MissingError:  # It left the log, so it is in a segment by now.
+        except MissingError:  # It left the log, so it should be in a segment by now.
             self.look()
+            if self.head != head:
+                raise
             found = self._heap[0][2].take()
         opened = self._heap[0][2]
         head = opened.head

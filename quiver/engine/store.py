@@ -26,7 +26,7 @@ from quiver.segment import SegmentInfo
 from quiver.timeline import Time, time_ns
 
 if TYPE_CHECKING:
-    from quiver.cursors import Cursor
+    from quiver.cursors import Block, Cursor
 
 __all__ = ["Store"]
 
@@ -200,6 +200,15 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         self.check_usable()
         core = self._core
         return cursor(self, disk=core.disk, clock=core.clock, **options)
+
+    def find_block(self, time: Time) -> tuple[Block, ...]:
+        """Give the finished segment of this core that a time is in, or else the next one.
+
+        It is one at most, but for what ``Cursor.find_block`` says.
+        """
+        number = self._core.number
+        with self.cursor(partitions=number) as found:
+            return found.find_block(time, number)
 
     @property
     def listeners(self) -> Listeners:

@@ -78,6 +78,14 @@ class OpenBundle:
                 found=error.found,
             ) from error
 
+    def is_in_log(self, disk: Disk) -> bool:
+        """Whether its entry is where it was."""
+        try:
+            self._fetch(disk)
+        except MissingError:
+            return False
+        return True
+
     @property
     def _folder(self) -> str:
         return f"{core_folder(self.core)}/wal"

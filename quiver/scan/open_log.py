@@ -89,10 +89,15 @@ def take_snapshot(
 
 
 def take_core_snapshot(
-    disk: Disk, manifest: StoreManifest, core: int
+    disk: Disk, manifest: StoreManifest, core: int, *, after: OpenBundle | None = None
 ) -> tuple[tuple[SegmentRef, ...], list[OpenBundle]]:
-    """List segments and open bundles of one core, both of one moment, as ``take_snapshot`` does."""
-    coverage, found = _read_core(disk, core, _Wanted(manifest, None, KEPT_BYTES_MAX))
+    """List segments and open bundles of one core, both of one moment, as ``take_snapshot`` does.
+
+    With ``after``, the last of an earlier snapshot, the log is read from there: what is given is
+    behind it.
+    """
+    wanted = _Wanted(manifest, None, KEPT_BYTES_MAX)
+    coverage, found = _read_core(disk, core, wanted, after=after)
     return coverage.segments, found
 
 
@@ -116,13 +121,18 @@ class _Step(NamedTuple):
     error: DamageError | None = None
 
 
-def _read_core(disk: Disk, core: int, wanted: _Wanted) -> tuple[Coverage, list[OpenBundle]]:
+def _read_core(
+    disk: Disk, core: int, wanted: _Wanted, *, after: OpenBundle | None = None
+) -> tuple[Coverage, list[OpenBundle]]:
     before = ""
     for _ in range(_ATTEMPTS):
-        start = read_coverage(disk, core)
+        start = _from(read_coverage(disk, core), after)
         log = _read_log(disk, core, start, wanted=wanted)
-        end = read_coverage(disk, core)
+        end = _from(read_coverage(disk, core), after)
         found, fault = log.above(end)
+        if after is not None and (fault is not None or _was_taken_back(disk, end, after)):
+            after = None  # It is no place to begin at: all is read.
+            continue
         if found and fault is None:
             fault = end.doubt
         if fault is None:
@@ -136,6 +146,19 @@ def _read_core(disk: Disk, core: int, wanted: _Wanted) -> tuple[Coverage, list[O
     raise StorageError(
         f"the store in {folder} changes faster than it can be read", path=folder, hint="try again"
     )
+
+
+def _from(coverage: Coverage, after: OpenBundle | None) -> Coverage:
+    """Let all up to a bundle that was read count as covered; its entry stands at the place."""
+    if after is None or after.wal_seq <= coverage.wal_seq:
+        return coverage
+    place = Place(after.stored.generation, after.stored.offset)
+    return coverage._replace(wal_seq=after.wal_seq, place=place)
+
+
+def _was_taken_back(disk: Disk, coverage: Coverage, after: OpenBundle) -> bool:
+    """Whether the log has another entry by now where that bundle was: the disk refused it."""
+    return after.wal_seq >= coverage.wal_seq and not after.is_in_log(disk)
 
 
 @dataclass(slots=True)

@@ -199,9 +199,10 @@ def test_a_block_that_was_deleted_is_told_once_and_passed_over(opener, path) -> 
         assert drain(cursor) == [(3, 0)]
 
 
-def test_what_was_deleted_before_is_not_there(opener, path) -> None:
+def test_what_was_deleted_outside_of_the_range_is_not_missed(opener, path) -> None:
     fill(opener(), [[1], [2], [3], [4]])
-    with quiver.cursor(path, start=2) as cursor:
+    with quiver.cursor(path, start=2, end=3) as cursor:
+        cursor.find_block(4)
         for name in ("0", "3"):
             for segment in (path / "core_0" / "segments").glob(f"*{name}.qseg"):
                 segment.unlink()

@@ -11,6 +11,7 @@ from quiver.errors import InputError
 from quiver.otel.otlp.columns import Columns, words
 from quiver.otel.otlp.few import read_few
 from quiver.otel.otlp.limits import Limits
+from quiver.otel.otlp.regular import read_regular
 from quiver.otel.otlp.values import Values, read_values
 from quiver.otel.wire import FEW, Ranges, Source, binaries, last_texts, read, span
 
@@ -36,6 +37,8 @@ def read_attributes(
     if not count:
         return None
     check_parts(count, limits)
+    if count > FEW and (regular := read_regular(source, parts, ids=ids)) is not None:
+        return regular
     room = limits.depth - depth
     found = read_few(source, parts, room=room) if count <= FEW else None
     keys, values = _read_many(source, parts, room) if found is None else found

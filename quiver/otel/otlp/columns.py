@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -15,6 +16,10 @@ _U8_MAX: Final = 1 << 8
 _U16_MAX: Final = 1 << 16
 _SAMPLE: Final = 256
 _LOW_BITS: Final = np.uint64(0xFFFF_FFFF)
+_SHORT: Final = 8
+_OF_SIZE: Final = np.array([(1 << 8 * size) - 1 for size in range(_SHORT + 1)], np.uint64)
+_LEAST: Final = np.array([0, *(1 << 8 * size for size in range(_SHORT))], np.uint64)
+_FEW_TEXTS: Final = 16
 
 
 class Columns:
@@ -52,10 +57,43 @@ class Columns:
 def text_column(source: Source, at: tuple[Ints, Ints]) -> pa.Array[Any] | None:
     """Give a text of which the empty one and none are the same; None if there is none at all."""
     start, end = at
+    if start.size and (column := _short_texts(source, start, end)) is not None:
+        return column
     start = np.where(end > start, start, -1)
     if not start.size or int(start.max()) < 0:
         return None
     return words(binaries(source, start, end), start, least=8)
+
+
+def _short_texts(source: Source, start: Ints, end: Ints) -> pa.Array[Any] | None:
+    """Give texts of a few bytes and few values as a dictionary; None if they are none of these."""
+    sizes = end - start
+    if int(sizes.max()) > _SHORT:
+        return None
+    found = source.words64[start] & _OF_SIZE[sizes]
+    known = dict.fromkeys(found.tolist())
+    absent = found == 0
+    missing = int(np.count_nonzero(absent))
+    told = [each for each in known if each]
+    if not told or len(known) > _FEW_TEXTS or np.count_nonzero(found < _LEAST[sizes]):
+        return None  # Some end with a zero, and look as without it.
+    try:
+        meant, kind = _meant(tuple(told))
+    except UnicodeDecodeError:
+        return None
+    keys = np.zeros(found.size, np.uint8)
+    for key, each in enumerate(told[1:], 1):
+        keys[found == np.uint64(each)] = key
+    valid = pa.py_buffer(np.packbits(~absent, bitorder="little").data) if missing else None
+    buffers = [valid, pa.py_buffer(keys.data)]
+    return pa.DictionaryArray.from_buffers(kind, found.size, buffers, meant, missing)
+
+
+@lru_cache(64)
+def _meant(told: tuple[int, ...]) -> tuple[pa.Array[Any], Any]:
+    texts = [each.to_bytes(8, "little").rstrip(b"\0").decode() for each in told]
+    meant = pa.array(texts, pa.string())
+    return meant, pa.dictionary(pa.uint8(), meant.type)
 
 
 def words(values: pa.Array[Any], start: Ints, *, least: int, text: bool = True) -> pa.Array[Any]:
@@ -113,6 +151,10 @@ def fixed_ids(
     start, end = at
     sizes = end - start
     right = sizes == size
+    if right.size and np.count_nonzero(right) == right.size:
+        pieces = np.ndarray((source.size - size + 1,), f"V{size}", source.data, strides=(1,))
+        whole = [None, pa.py_buffer(pieces[start].view(np.uint8).data)]
+        return pa.Array.from_buffers(pa.binary(size), right.size, whole, 0), None
     fixed = None
     if right.any():
         content = np.zeros((start.size, size // 8), np.uint64)

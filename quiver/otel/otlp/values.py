@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from quiver.otel.otlp.cbor import UNDEFINED, list_as_cbor, map_as_cbor
 from quiver.otel.otlp.columns import Columns, rare, words
+from quiver.otel.otlp.plain import read_texts
 from quiver.otel.wire import (
+    FEW,
     Flags,
     Ints,
     Level,
@@ -84,6 +86,8 @@ def read_values(
 
     With ``told``, the column ``ser`` says of an empty value whether it was there.
     """
+    if parts.size == count > FEW and (texts := read_texts(source, parts)) is not None:
+        return Values(np.full(count, STR, np.uint8), np.ones(count, np.bool_), {"str": texts})
     level = read(source, parts, _TAGS, count=count)
     kind, there = _kinds(level), np.zeros(count, np.bool_)
     if span(1) in level and level.ranges(1).size > np.count_nonzero(kind == STR):

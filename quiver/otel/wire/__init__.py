@@ -12,6 +12,7 @@ from quiver.otel.wire.packed import Numbers, repeated_fixed64, repeated_varints
 from quiver.otel.wire.reader import FEW, Level, fixed32, fixed64, read, span, varint
 from quiver.otel.wire.source import Flags, Ints, Longs, Octets, Ranges, Source, malformed, whole
 from quiver.otel.wire.texts import as_text, binaries, check_text, check_texts, last_texts
+from quiver.otel.wire.varints import read_varints, short_sizes
 from quiver.otel.wire.writer import Messages
 
 __all__ = [
@@ -37,8 +38,10 @@ __all__ = [
     "last_texts",
     "malformed",
     "read",
+    "read_varints",
     "repeated_fixed64",
     "repeated_varints",
+    "short_sizes",
     "span",
     "take_apart",
     "varint",

@@ -111,10 +111,13 @@ class Level:
 
     def last(self, tag: int, default: int = 0) -> Longs:
         """Give the value of each message: the last one it has, as protobuf has it."""
+        if tag not in self:
+            return np.full(self.count, default, np.uint64)
+        owner, _, value = self.fields(tag)
+        if owner.size == self.count and _each_one(owner):
+            return value
         out = np.full(self.count, default, np.uint64)
-        if tag in self:
-            owner, _, value = self.fields(tag)
-            out[owner] = value
+        out[owner] = value
         return out
 
     def last_at(self, tag: int) -> Ints:

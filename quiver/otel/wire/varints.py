@@ -8,7 +8,14 @@ import numpy as np
 
 from quiver.otel.wire.source import Ints, Longs, Octets, Source, malformed
 
-__all__ = ["SHORT", "VARINT_SIZE_MAX", "read_varints", "varint_sizes", "write_varints"]
+__all__ = [
+    "SHORT",
+    "VARINT_SIZE_MAX",
+    "read_varints",
+    "short_sizes",
+    "varint_sizes",
+    "write_varints",
+]
 
 VARINT_SIZE_MAX: Final = 10
 SHORT: Final = 5
@@ -41,6 +48,21 @@ def read_varints(source: Source, at: Ints) -> tuple[Longs, Ints]:
             return values, after
         left = left[more]
     raise malformed(int(at[left[0]]), f"a varint goes on after {VARINT_SIZE_MAX} bytes")
+
+
+def short_sizes(source: Source, at: Ints) -> tuple[Ints | Octets, Ints] | None:
+    """Give the lengths of one or two bytes that begin there, and where each ends.
+
+    None if one is longer. They may begin at the end of the message, and end past it.
+    """
+    first = source.octets[at]
+    if first.tobytes().isascii():
+        return first, at + 1
+    long = first >= 0x80  # noqa: PLR2004
+    second = source.octets[at + 1].astype(np.int64)
+    if np.count_nonzero(long & (second >= 0x80)):  # noqa: PLR2004
+        return None
+    return first + long * ((second << 7) - 0x80), at + 1 + long
 
 
 def varint_sizes(values: Longs) -> Ints:

@@ -49,8 +49,9 @@ DEFECTS: Final = (
     Defect(
         "a manifest names runs before they are put",
         "quiver.upsert.persist.writing",
-        "    store.write(name, data)\n",
-        "    import threading\n    threading.Timer(0.05, store.write, args=[name, data]).start()\n",
+        "        store.write(name, self._pieces(tables))\n",
+        "        import threading\n        late = [name, list(self._pieces(tables))]\n"
+        "        threading.Timer(0.05, store.write, args=late).start()\n",
     ),
     Defect(
         "a look-up asks the oldest run first",

@@ -111,6 +111,7 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/upsert/tending
 	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
+	QUIVER_CHAIN=all $(BIN)/python -m pytest -n $(JOBS) tests/chain/test_chain_processes.py -k written
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600
 
 bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes; QUICK=1 only tries it

@@ -114,7 +114,7 @@ def node(
     with stopped_by_signals(ending.set):
         served = ServedNode(
             disk,
-            open_place(place, options),
+            open_place(place, options, create=True),
             name,
             listen=listen,
             advertise=advertise,

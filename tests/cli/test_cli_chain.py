@@ -82,6 +82,14 @@ def test_a_partition_that_is_none_is_missing(run, place, partition) -> None:
     assert run("chain", "ls", "../x", "--metadata", place).code == 2
 
 
+def test_a_folder_of_metadata_that_is_none_is_missing_and_is_not_made(run, tmp_path) -> None:
+    for asked in ("ls", "status", "repair"):
+        found = run("chain", asked, "--metadata", str(tmp_path / "nowhere"))
+        assert found.code == 3
+        assert "there is no folder" in found.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_node_refuses_other_machines_without_certificates(run, place, tmp_path) -> None:
     folder = str(tmp_path / "n")
     asked = ("node", "--dir", folder, "--metadata", place, "--name")

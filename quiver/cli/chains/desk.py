@@ -51,13 +51,21 @@ def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def open_place(place: str, options: Sequence[str]) -> Metadata:
-    """Open metadata; nothing is asked of them yet."""
+def open_place(place: str, options: Sequence[str], *, create: bool = False) -> Metadata:
+    """Open metadata; nothing is asked of them yet. A node may ``create`` a folder for them."""
     from quiver.chain.metadata import open_metadata
     from quiver.cli.queues.desk import told_options
+    from quiver.errors import MissingError
 
     if "://" not in place:
-        os.makedirs(place, mode=0o700, exist_ok=True)
+        if create:
+            os.makedirs(place, mode=0o700, exist_ok=True)
+        elif not os.path.isdir(place):
+            raise MissingError(
+                f"there is no folder {place}",
+                path=place,
+                hint="give --metadata as the nodes have it",
+            )
     return open_metadata(place, options=told_options(options), environ=os.environ)
 
 

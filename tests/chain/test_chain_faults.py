@@ -63,6 +63,24 @@ def test_r2_a_second_loader_is_refused():
     assert world.run(lambda: first.acked_seq == 0)
 
 
+def test_a_pair_that_failed_is_avoided_for_a_while_and_not_for_good():
+    world = World(7, nodes=3, rf=3)
+    loader = world.loader()
+    assert world.run(lambda: loader.record is not None and loader.record.open is not None)
+    first, second, _ = loader.record.open.locations
+    world.cut_link(first, second)
+    world.send(loader)
+    assert world.run(lambda: loader.acked_seq == 0)
+    assert loader._driver.tasks._breaks
+    world.heal()
+    assert world.run(lambda: not loader._driver._roll.avoid)
+    for _ in range(60):
+        world.send(loader)
+        world.run(turns=20)
+    assert world.run(lambda: loader.acked_seq == world.sent[-1].wal_seq)
+    assert world.run(lambda: len(loader.record.open.locations) == 3)
+
+
 def test_r4_r5_decreasing_times_are_refused_and_equal_ones_keep_their_order():
     world = World(4, is_rising=False)
     loader = world.loader()

@@ -22,6 +22,7 @@ from quiver.chain.loading.happenings import (
     GraceOver,
     Happening,
     Lost,
+    Mended,
     Opened,
     Places,
     StreamBroke,
@@ -45,6 +46,7 @@ from quiver.chain.rolling import (
     Event,
     FenceNow,
     Grew,
+    Healed,
     Placed,
     PlaceNow,
     Ready,
@@ -167,6 +169,8 @@ class Driver:
                     self._let_go(ack.last_seq)
             case StreamBroke():
                 self._broke(happening)
+            case Mended(pair):
+                self._step(Healed(pair))
             case Wanted():
                 self._is_ending = True
 
@@ -296,6 +300,8 @@ class Driver:
         self._close_stream()
         far = getattr(broke.error, "path", "")
         pair = next((pair for pair in pairwise(chain) if pair[1] == far), None)
+        if pair is not None:
+            self.tasks.mend(pair)
         self._step(Broken(pair))
         self._end_when_drained()
 

@@ -20,6 +20,7 @@ __all__ = [
     "GraceOver",
     "Happening",
     "Lost",
+    "Mended",
     "Opened",
     "Places",
     "StreamBroke",
@@ -121,6 +122,13 @@ class StreamBroke:
 
 
 @dataclass(frozen=True, slots=True)
+class Mended:
+    """Two nodes that did not reach each other may do so again."""
+
+    pair: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """The loader is to be closed."""
 
@@ -139,5 +147,6 @@ Happening: TypeAlias = (
     | Opened
     | Acked
     | StreamBroke
+    | Mended
     | Wanted
 )

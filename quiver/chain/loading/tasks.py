@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from quiver.chain.loading.happenings import (
     GraceOver,
     Happening,
     Lost,
+    Mended,
     Opened,
     Places,
     StreamBroke,
@@ -39,6 +41,10 @@ __all__ = ["Surroundings", "Tasks"]
 
 PAUSE: Final = 0.25
 """Seconds until what failed is tried again, and for which the other locations are waited for."""
+AVOIDED: Final = 10.0
+AVOIDED_MAX: Final = 600.0
+"""Seconds for which two nodes that did not reach each other are not neighbours: twice as long each
+time."""
 _TRIES: Final = 3
 
 Post: TypeAlias = Callable[[Happening], None]
@@ -68,6 +74,7 @@ class Tasks:
         self._post = post
         self._lock = threading.Lock()
         self._partition = Partition(around.metadata, name, clock=around.clock)
+        self._breaks: Counter[tuple[str, str]] = Counter()
 
     def _spawn(self, task: Callable[[], None]) -> None:
         def guarded() -> None:
@@ -80,11 +87,11 @@ class Tasks:
 
         self._around.workers.spawn(f"quiver loader {self._name}", guarded)
 
-    def after(self, happening: Happening) -> None:
-        """Post it a quarter of a second from now."""
+    def after(self, happening: Happening, *, seconds: float = PAUSE) -> None:
+        """Post it a quarter of a second from now, or later."""
 
         def task() -> None:
-            self._around.clock.pause(PAUSE)
+            self._around.clock.pause(seconds)
             self._post(happening)
 
         self._spawn(task)
@@ -254,6 +261,13 @@ class Tasks:
     def again(self, act: ClaimNow | CommitNow | PlaceNow | None) -> None:
         """Have an act tried again, a little later."""
         self.after(Again(act))
+
+    def mend(self, pair: tuple[str, str]) -> None:
+        """Let two nodes that did not reach each other be tried again later, each time later yet."""
+        key = min(pair), max(pair)
+        self._breaks[key] += 1
+        seconds = min(AVOIDED * 2 ** (self._breaks[key] - 1), AVOIDED_MAX)
+        self.after(Mended(pair), seconds=seconds)
 
     def grace(self, epoch: int) -> None:
         """Say a little later that it was waited for."""

@@ -12,7 +12,7 @@ one step before anything is done that rests on it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -61,6 +61,7 @@ class BlockCopy:
         self._changed = threading.Condition(self._lock)
         self._finishing = threading.Lock()
         self._stream = 0
+        self._is_dropped = False
 
     @property
     def name(self) -> BlockName:
@@ -224,11 +225,18 @@ class BlockCopy:
             remove(self._disk, file_of(self.name, LOG))
             self._changed.notify_all()
 
-    def fetched(self, finished: Finished) -> None:
-        """Take over a segment that was copied here, in the place of what was made here."""
+    def fetched(self, finished: Finished, put_file: Callable[[], None]) -> bool:
+        """Take over a segment that was copied here, in the place of what was made here.
+
+        ``put_file`` gives it its name. False, and nothing is done: this copy was dropped meanwhile.
+        """
         with self._finishing, self._lock:
+            if self._is_dropped:
+                return False
+            put_file()
             settled = self._log is None
             self._put(self._state._replace(finished=finished, is_settled=settled))
+            return True
 
     # to read -----------------------------------------------------------------------------------
 
@@ -279,16 +287,29 @@ class BlockCopy:
     def drop(self) -> None:
         """Delete its files, the one without which the others mean nothing first."""
         with self._finishing, self._lock:
-            self._stream += 1
-            if self._log is not None:
-                self._log.close()
-                self._log = None
-            self._state = self._state._replace(chain=(), sealed=None, finished=None)
+            self._give_up()
             remove(self._disk, file_of(self.name, STATE))
             self._disk.sync_dir(self.name.partition)
-            for kind in (LOG, SEGMENT):
-                remove(self._disk, file_of(self.name, kind))
-            self._changed.notify_all()
+            self._remove_data()
+
+    def shed(self) -> None:
+        """Delete all but its state, which is damaged then and lets nothing in: the disk is full."""
+        with self._finishing, self._lock:
+            self._give_up()
+            self._remove_data()
+
+    def _give_up(self) -> None:
+        self._is_dropped = True
+        self._stream += 1
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        self._state = self._state._replace(chain=(), sealed=None, finished=None)
+        self._changed.notify_all()
+
+    def _remove_data(self) -> None:
+        for kind in (LOG, SEGMENT):
+            remove(self._disk, file_of(self.name, kind))
 
     def close(self) -> None:
         """Note how far it is synced, and let go of the file."""
@@ -313,6 +334,8 @@ class BlockCopy:
                 self._log.cut(sealed.length, sealed.last_seq)
 
     def _put(self, state: CopyState) -> None:
+        if self._is_dropped:  # Whoever had it in hand would bring it back.
+            raise MissingError(f"{_said(self.name)} was dropped here", path=self._rules.node)
         put(self._disk, file_of(self.name, STATE), encode_state(state))
         self._state = state
 

@@ -149,7 +149,8 @@ class BlockLog:
         extent = self.extent
         self._writer.sync(LOG_BEGIN + extent.length)
         with self._sync_lock:
-            self.synced = max(extent, self.synced)
+            if extent.length <= self.extent.length:  # Else it was cut meanwhile.
+                self.synced = max(extent, self.synced)
         return extent
 
     def note(self) -> None:
@@ -186,7 +187,8 @@ class BlockLog:
             self._file.write(MARK_PLACES[self._mark.turn % 2], encode_mark(self._mark))
             self._file.sync()  # Before it is shorter: else the mark would miss what is gone.
             self._file.truncate(LOG_BEGIN + length)
-        self.extent = self.synced = extent
+        with self._sync_lock:
+            self.extent = self.synced = extent
         self._file.sync()
 
     def extent_at(self, length: int) -> Extent:

@@ -12,12 +12,12 @@ from quiver.chain.copies.entries import Extent
 from quiver.chain.copies.format import LOG_BEGIN, CopyState
 from quiver.chain.copies.names import LOG, SEGMENT, file_of
 from quiver.chain.peers import BlockName, Finished, decode_layout
-from quiver.disk import SEALED_MODE, Disk, NewFile
+from quiver.disk import SEALED_MODE, TEMPORARY, Disk, NewFile
 from quiver.errors import DamagedEntry, DamageError, InputError
 from quiver.segment import SegmentLabel, write_segment
 from quiver.wal.format import decode_bundle, frame_at
 
-__all__ = ["keep_segment", "make_segment", "read_file"]
+__all__ = ["make_segment", "read_file", "take_segment"]
 
 _PIECE: Final = 1 << 20
 _STORE_ID_BYTES: Final = 16
@@ -56,15 +56,16 @@ def make_segment(disk: Disk, state: CopyState, entry_bytes_max: int) -> Finished
     return Finished(rows, digest.digest(), size)
 
 
-def keep_segment(
-    disk: Disk, name: BlockName, parts: Iterable[bytes], *, finished: Finished
-) -> None:
-    """Write a segment that comes from elsewhere, durably, if it is the one that is meant.
+def take_segment(
+    disk: Disk, name: BlockName, parts: Iterable[bytes], *, finished: Finished, turn: int
+) -> NewFile:
+    """Write a segment that comes from elsewhere, synced and without its name, if it is the one.
 
-    Raises DamagedEntry if it is not; nothing is left of it then.
+    Two may come at once: ``turn`` tells their files apart. Raises DamagedEntry if it is another
+    one; nothing is left of it then.
     """
     path = file_of(name, SEGMENT)
-    file = NewFile(disk, path + ".tmp", mode=SEALED_MODE)
+    file = NewFile(disk, f"{path}.{turn}{TEMPORARY}", mode=SEALED_MODE)
     digest = blake3.blake3()
     try:
         for part in parts:
@@ -74,9 +75,8 @@ def keep_segment(
             digest.update(part)
         else:
             if (file.size, digest.digest()) == (finished.size, finished.digest):
-                file.finish(path)
-                disk.sync_dir(name.partition)
-                return
+                file.sync()
+                return file
         raise DamagedEntry(
             "a segment came that is not the one that was finished",
             path=disk.locate(path),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Final
 
 from quiver.chain.copies.copy import BlockCopy, CopyRules
@@ -27,10 +28,10 @@ from quiver.chain.copies.names import (
     file_of,
     is_partition,
 )
-from quiver.chain.copies.segments import keep_segment
+from quiver.chain.copies.segments import take_segment
 from quiver.chain.peers import BlockName, Finished, Holding, Route, decode_layout
 from quiver.disk import Disk, Lock, is_temporary, remove, replace
-from quiver.errors import DamagedEntry, DamageError, InputError, MissingError
+from quiver.errors import CapacityError, DamagedEntry, DamageError, InputError, MissingError
 
 __all__ = ["Copies"]
 
@@ -49,6 +50,7 @@ class Copies:
         self._disk = disk
         self._rules = rules
         self._lock = threading.Lock()
+        self._turns = count()
         self._copies: dict[BlockName, BlockCopy] = {}
         self._floors: dict[str, int] = {}
         self.damaged: dict[BlockName, DamageError] = {}
@@ -136,16 +138,35 @@ class Copies:
         """
         check_name(name)
         self._make_folder(name.partition)
-        keep_segment(self._disk, name, parts, finished=finished)
+        turn = next(self._turns)
+        file = take_segment(self._disk, name, parts, finished=finished, turn=turn)
+
+        def put_file() -> None:
+            file.finish(file_of(name, SEGMENT))
+            self._disk.sync_dir(name.partition)
+
+        try:
+            while not self._kept(name, finished, put_file):
+                pass  # What was there was dropped just now, and is forgotten.
+        except BaseException:
+            file.discard()
+            raise
+
+    def _kept(self, name: BlockName, finished: Finished, put_file: Callable[[], None]) -> bool:
         with self._lock:
-            copy = self._copies.get(name)
-            if copy is None:
+            known = self._copies.get(name)
+            if known is None:
                 state = CopyState(name, 0, self._rules.boot, finished=finished, is_settled=True)
-                copy = self._copies[name] = BlockCopy(
-                    self._disk, state, log=None, rules=self._rules
-                )
+                copy = BlockCopy(self._disk, state, log=None, rules=self._rules)
+                put_file()
+                copy.put_state()
+                self._copies[name] = copy
                 self.damaged.pop(name, None)
-        copy.fetched(finished)
+                return True
+        if known.fetched(finished, put_file):
+            return True
+        self._forget(name, known)
+        return False
 
     def _make_folder(self, partition: str) -> None:
         if self._disk.stat(partition) is None:
@@ -161,20 +182,39 @@ class Copies:
         a prepare of an older block that comes behind this is one that comes too late (R41).
         """
         check_name(name)
+        try:
+            self._raise_floor(name)
+        except CapacityError:  # Dropping is what makes room.
+            if name not in self:
+                raise
+            self[name].shed()
+            self._raise_floor(name)
+        with self._lock:
+            copy = self._copies.get(name)
+            damaged = self.damaged.get(name)
+        if copy is not None:
+            copy.drop()
+            self._forget(name, copy)
+        elif damaged is not None:
+            for kind in (STATE, LOG, SEGMENT):
+                remove(self._disk, file_of(name, kind))
+            self._disk.sync_dir(name.partition)
+            with self._lock:
+                self.damaged.pop(name, None)
+
+    def _raise_floor(self, name: BlockName) -> None:
         with self._lock:
             if self._floors.get(name.partition, 0) <= name.number:
                 self._make_folder(name.partition)
                 floor = name.number + 1
                 replace(self._disk, f"{name.partition}/{FLOOR}", encode_floor(floor))
                 self._floors[name.partition] = floor
-            copy = self._copies.pop(name, None)
-            damaged = self.damaged.pop(name, None)
-        if copy is not None:
-            copy.drop()
-        elif damaged is not None:
-            for kind in (STATE, LOG, SEGMENT):
-                remove(self._disk, file_of(name, kind))
-            self._disk.sync_dir(name.partition)
+
+    def _forget(self, name: BlockName, copy: BlockCopy) -> None:
+        """Have it no more, now that its files are gone; nobody else may have made it anew."""
+        with self._lock:
+            if self._copies.get(name) is copy:
+                del self._copies[name]
 
     def _check_floor(self, name: BlockName) -> None:
         if name in self.damaged:

@@ -19,10 +19,11 @@ _TOLD_MAX: Final = 100
 
 
 def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[QuiverError]:
-    """Cut what was sealed, and drop what is purged or was sealed without this node.
+    """Cut what was sealed, and drop what is purged, and logs that were sealed without this node.
 
     Gives what could not be done; the same may be done again. What is open, or is only prepared, is
-    left alone, and so is a partition that has no record, or a block that was given up.
+    left alone, and so is a partition that has no record, or a block that was given up. A segment is
+    left to whoever tends the partition: it may have been copied here a moment ago, to be listed.
     """
     faults: list[QuiverError] = []
     holdings: Iterable[Holding] = node.status().holdings
@@ -50,7 +51,7 @@ def _sync_block(node: Peer, holding: Holding, partition: Partition, *, record: R
         node.drop(holding.name)
         return
     is_open = record.open is not None and record.open.number == number
-    if is_open or number >= record.next_number:
+    if is_open or number >= record.next_number or holding.finished is not None:
         return
     try:
         block = partition.block(record, number)
@@ -61,7 +62,7 @@ def _sync_block(node: Peer, holding: Holding, partition: Partition, *, record: R
         return
     if node.name not in block.locations:
         node.drop(holding.name)
-    elif holding.finished is None:
+    else:
         node.cut(holding.name, _sealed(block))
 
 

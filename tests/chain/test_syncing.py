@@ -1,0 +1,67 @@
+"""What a node does by itself with what the records say, and what it leaves to who tends them."""
+
+from __future__ import annotations
+
+import pytest
+from chain_faults import FAULTS
+from chain_links import Link
+from chain_oracle import life_of
+from chain_world import Client, World
+
+from quiver.chain.peers import BlockName
+from quiver.chain.serving import sync_with_records
+from quiver.chain.tending import Tender
+
+
+@pytest.fixture
+def world():
+    made = World(11, rf=2, nodes=5)
+    life_of(made, FAULTS["none"], rounds=12)
+    client = Client("auditor")
+    tender = Tender(
+        made.partition(), "core_0", peers=lambda name: Link(made, client, name),
+        random=made.lot.random,
+    )  # fmt: skip
+    tender.tend({node.name: node for node in made.nodes()}, {}, now_ns=0)
+    return made
+
+
+def first_block(world):
+    partition = world.partition()
+    record = partition.read()
+    return partition.block(record, next(partition.blocks(record)).number)
+
+
+def sync(world, name):
+    node = world.machines[name].node
+    assert sync_with_records(node, world.metadata, world.clock) == []
+    return [each.name.number for each in node.status().holdings]
+
+
+def test_a_segment_that_is_copied_here_and_not_listed_yet_stays(world):
+    block = first_block(world)
+    name = BlockName("core_0", block.number)
+    other = next(each for each in world.machines if each not in block.locations)
+    source = world.machines[block.locations[0]].node
+    (finished,) = [h.finished for h in source.status().holdings if h.name == name]
+    world.machines[other].node.fetch(name, source.name, finished)
+    assert block.number in sync(world, other)
+
+
+def test_a_pass_reads_no_object_for_each_finished_block(world):
+    name = first_block(world).locations[0]
+    asked = []
+    real = world.metadata.get
+    world.metadata.get = lambda key: asked.append(key) or real(key)
+    assert sync(world, name)
+    assert asked == ["core_0/record"]
+
+
+def test_a_log_that_was_sealed_without_this_node_goes():
+    world = World(11, rf=2, nodes=5)
+    life_of(world, FAULTS["none"], rounds=12)
+    block = first_block(world)
+    away, kept = block.locations
+    world.partition().amend(block.number, lambda known: known._replace(locations=(kept,)))
+    assert block.number not in sync(world, away)
+    assert block.number in sync(world, kept)

@@ -6,7 +6,7 @@ from typing import Final
 
 from quiver.chain.metadata.store import Kept, Revision, check_data
 from quiver.disk import Bytes
-from quiver.errors import RemoteError
+from quiver.errors import InputError, RemoteError
 from quiver.ship.objects import Bucket
 
 __all__ = ["BucketMetadata"]
@@ -27,22 +27,29 @@ class BucketMetadata:
 
     def get(self, key: str) -> Kept:
         """Read an object."""
-        found = self._bucket.get(key)
+        found = self._bucket.get(_within(key))
         return Kept(bytes(found.data), found.tag)
 
     def cas(self, key: str, revision: Revision | None, data: Bytes) -> Revision:
         """Put an object if ``revision`` names what is there; None: only if nothing is."""
-        return self._bucket.put_if(key, check_data(key, data), revision, within=_WITHIN)
+        return self._bucket.put_if(_within(key), check_data(key, data), revision, within=_WITHIN)
 
     def keys(self, prefix: str) -> list[str]:
         """List the keys that begin with ``prefix``, sorted."""
-        return sorted(seen.key for seen in self._bucket.list(prefix))
+        return sorted(seen.key for seen in self._bucket.list(_within(prefix)))
 
     def delete(self, key: str) -> None:
         """Delete an object; one that is missing is deleted."""
-        if self._bucket.delete([key]):
+        if self._bucket.delete([_within(key)]):
             raise RemoteError(f"{self.place} does not delete {key}", path=key, retryable=True)
 
     def __repr__(self) -> str:
         """Say which one it is."""
         return f"BucketMetadata({self._bucket!r})"
+
+
+def _within(key: str) -> str:
+    """Give a key, or how some begin, that leads nowhere else: it may come from any client."""
+    if key.startswith("/") or {".", ".."} & set(key.split("/")) or "\0" in key:
+        raise InputError(f"{key!r:.120} is no key of metadata", hint="a key is like core_0/record")
+    return key

@@ -47,12 +47,23 @@ def taken(chunk: Any) -> tuple[Frame, memoryview]:  # noqa: ANN401
     frame = decode_frame(memoryview(chunk.app_metadata))
     body = memoryview(b"")
     if chunk.data is not None and chunk.data.num_rows:
-        column = chunk.data.column(0)
-        if chunk.data.num_rows != 1 or column.type != pa.large_binary() or column.null_count:
-            raise DamagedEntry("a frame has another body than one value")
-        body = memoryview(column[0].as_buffer())
+        body = _value(chunk.data)
     check_body(frame, body)
     return frame, body
+
+
+def _value(batch: pa.RecordBatch) -> memoryview:
+    """Give its only value; Flight checks nothing of where a value begins and ends."""
+    try:
+        is_one = (batch.num_columns, batch.num_rows) == (1, 1)
+        if not is_one or batch.column(0).type != pa.large_binary():
+            raise DamagedEntry("a frame has another body than one value")
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise DamagedEntry("the body of a frame is no value", found=str(error)[:100]) from error
+    if batch.column(0).null_count:
+        raise DamagedEntry("a frame has another body than one value")
+    return memoryview(batch.column(0)[0].as_buffer())
 
 
 def joined(bodies: Sequence[memoryview]) -> memoryview:

@@ -223,8 +223,13 @@ class RemotePeer:
 
     def _connect(self) -> flight.FlightClient:
         self._owner.check()
+        try:
+            return self._connected(self._locate())
+        except FLIGHT_ERRORS as error:  # Of an address that is none.
+            raise as_quiver(error, self._told) from error
+
+    def _connected(self, address: str) -> flight.FlightClient:
         tls = self._options.tls
-        address = self._locate()
         if tls is None:
             return flight.FlightClient(f"grpc+tcp://{address}", generic_options=_CHANNEL)
         named: dict[str, Any] = {"override_hostname": self._name} if self._name else {}

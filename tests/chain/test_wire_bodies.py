@@ -1,0 +1,64 @@
+"""Bodies of frames: Flight checks nothing of where a value begins and ends."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from quiver.chain.wire.bodies import SCHEMA, batch_of, taken, with_body
+from quiver.chain.wire.format import encode_frame
+from quiver.chain.wire.messages import Frame, FrameKind
+from quiver.errors import DamagedEntry
+
+BODY = b"entry" * 100
+FRAME = Frame(FrameKind.ENTRIES, 3, 5)
+_OFFSETS = struct.Struct("<qq")
+
+
+def chunk_of(batch, head=None):
+    return SimpleNamespace(app_metadata=pa.py_buffer(head or with_body(FRAME, BODY)[1]), data=batch)
+
+
+def over_a_wire(begin, end):
+    """Write a batch, and change on its way where its value begins and ends."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_batch(batch_of(BODY))
+    data = sink.getvalue().to_pybytes()
+    was = _OFFSETS.pack(0, len(BODY))
+    assert data.count(was) == 1
+    (batch,) = pa.ipc.open_stream(data.replace(was, _OFFSETS.pack(begin, end)))
+    return batch
+
+
+def test_a_body_comes_as_it_was_sent():
+    frame, body = taken(chunk_of(over_a_wire(0, len(BODY))))
+    assert (bytes(body), frame.body_len) == (BODY, len(BODY))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [(0, 200 << 20), (-(200 << 20), 0), (1 << 40, (1 << 40) + 500), (500, 0), (0, -1), (1, 600)],
+)
+def test_a_value_outside_of_what_came_is_damage_and_touches_no_memory(begin, end):
+    head = Frame(FrameKind.ENTRIES, 3, 5, body_len=min(max(end - begin, 1), 200 << 20), body_crc=1)
+    with pytest.raises(DamagedEntry, match="is no value"):
+        taken(chunk_of(over_a_wire(begin, end), encode_frame(head)))
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pa.RecordBatch.from_arrays([pa.array([b"x", b"y"], pa.large_binary())], ["body"]),
+        pa.RecordBatch.from_arrays([pa.array([b"x"], pa.binary())], ["body"]),
+        pa.RecordBatch.from_arrays([pa.array([None], pa.large_binary())], ["body"]),
+        pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([]))),
+    ],
+    ids=["two", "another type", "null", "no column"],
+)
+def test_what_is_no_single_value_is_damage(batch):
+    with pytest.raises(DamagedEntry, match="than one value"):
+        taken(chunk_of(batch))

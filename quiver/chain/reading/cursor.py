@@ -219,6 +219,10 @@ class _Lane:
                     self._changed.notify_all()
         except QuiverError as error:
             self.fault = error
+        except BaseException as error:  # Else it would look like the end of the partition.
+            text = f"reading {asked.partition} stopped in the midst: {error!r:.200}"
+            self.fault = ClosedError(text, hint="make another one, from its position")
+            raise
         finally:
             with self._changed:
                 self.is_over = True

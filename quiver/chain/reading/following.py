@@ -18,12 +18,20 @@ from quiver.chain.reading.decoding import messages_in_log, messages_in_segment
 from quiver.chain.reading.message import ChainMessage, ChainPosition
 from quiver.chain.record import Block, Open, Partition, Record
 from quiver.clock import Clock
-from quiver.errors import DamageError, FencedError, InputError, MissingError, RemoteError
+from quiver.errors import (
+    DamageError,
+    FencedError,
+    InputError,
+    MissingError,
+    PoisonedError,
+    RemoteError,
+    StorageError,
+)
 from quiver.slots import SlotTable
 
 __all__ = ["Followed", "follow"]
 
-_FAILS: Final = (RemoteError, MissingError, FencedError, InputError, DamageError)
+_FAILS: Final = (StorageError, PoisonedError, FencedError, InputError, DamageError)
 """Of one copy; another one is asked then."""
 _PAUSE: Final = 0.1
 

@@ -6,6 +6,7 @@
 ``driver``      what happened is taken in, the roll's acts are done, entries are sent
 ``rules``       sizes, and who gives times
 ``happenings``  what tasks tell it
+``mailbox``     what they told, in order, until it is over
 ``tasks``       what may wait for a machine: record, nodes, room, fences
 ==============  ====================================================================
 """

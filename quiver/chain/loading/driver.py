@@ -7,7 +7,6 @@ task beside it. Only ``send`` of a stream waits here, for as long as the chain t
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
@@ -29,6 +28,7 @@ from quiver.chain.loading.happenings import (
     Unanswered,
     Wanted,
 )
+from quiver.chain.loading.mailbox import Mailbox
 from quiver.chain.loading.outbox import Outbox, Waiting
 from quiver.chain.loading.rules import LoaderRules
 from quiver.chain.loading.tasks import Tasks
@@ -64,6 +64,7 @@ from quiver.errors import (
     LockedError,
     QuiverError,
     RemoteError,
+    StorageError,
 )
 
 __all__ = ["Driver"]
@@ -90,7 +91,7 @@ class Driver:
         self._rules = rules
         self._roll_rules = RollRules(by, soft_bytes=rules.soft_bytes)
         self._wake = wake
-        self._mail: deque[Happening] = deque()
+        self._mail = Mailbox()
         self._roll: Roll | None = None
         self._takes_over = rules.takes_over
         self._pending: set[str] = set()
@@ -107,26 +108,36 @@ class Driver:
 
     def post(self, happening: Happening) -> None:
         """Tell what happened; returns at once."""
-        self._mail.append(happening)
+        self._mail.put(happening)
         self._wake()
 
     def turn(self) -> None:
         """Take in all that happened, and send what can be sent."""
         try:
-            self._turn_once()
+            if not self._is_over:
+                self._turn_once()
         except BaseException as error:
             self._lose(ClosedError(f"the loader stopped in the midst of its work: {error!r:.200}"))
             raise
+        finally:
+            if self._is_over:
+                self._mail.close()
+                self._close_stream()
+
+    @property
+    def _is_over(self) -> bool:
+        return self.is_closed or self.fault is not None
 
     def _turn_once(self) -> None:
-        while self._mail and not self.is_closed and self.fault is None:
-            self._take(self._mail.popleft())
-        if self.fault is not None or self.is_closed:
+        while not self._is_over and (happening := self._mail.take()):
+            self._take(happening)
+        if self._is_over:
             return
         try:
             self._pump()
         except QuiverError as error:
-            self._broke(StreamBroke(self._turn, error))
+            if not self._is_over:  # Else it was closed by whoever stopped it.
+                self._broke(StreamBroke(self._turn, error))
         roll = self._roll
         is_ended = self._is_ending and self.record is not None and not self.outbox.kept_bytes
         if is_ended and roll is not None and not roll.is_closing:
@@ -200,7 +211,7 @@ class Driver:
     def _failed(self, act: ClaimNow | CommitNow | PlaceNow | None, error: QuiverError) -> None:
         if isinstance(act, PlaceNow):
             self._look()
-        if isinstance(error, RemoteError):
+        if isinstance(error, RemoteError) or (self.record and type(error) is StorageError):
             self._claim_failed = isinstance(act, ClaimNow)
             self.tasks.again(act)
         elif isinstance(error, LockedError) and self.record is not None:
@@ -318,7 +329,7 @@ class Driver:
 
     def _pump(self) -> None:
         """Send what the window lets through, in frames; a roll is begun where one is due."""
-        while self._stream is not None and self._route is not None and self._may_write():
+        while (stream := self._stream) and self._route is not None and self._may_write():
             with self.lock:
                 frame = self._frame()
             if not frame:
@@ -327,7 +338,7 @@ class Driver:
             entries = Entries(self._route.epoch, self._length, frame[-1].wal_seq, memoryview(body))
             self._length += len(body)
             self._last = frame[-1]
-            self._stream.send(entries)
+            stream.send(entries)
 
     def _may_write(self) -> bool:
         roll = self._roll
@@ -370,10 +381,11 @@ class Driver:
 
     def _lose(self, error: QuiverError) -> None:
         """Stop for good: nobody knows what becomes of what was not acknowledged."""
-        self._close_stream()
         with self.changed:
             self.fault = error
             self.changed.notify_all()
+        self._mail.close()
+        self._close_stream()
 
     def stop(self) -> None:
         """Stop as a process does that is gone: the block stays open."""

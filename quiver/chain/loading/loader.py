@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from quiver.chain.record import Record
 
 __all__ = ["LoadReceipt", "Loader"]
+
+_TIME_MAX: Final = (1 << 63) - 1
 
 
 class LoadReceipt:
@@ -80,6 +83,7 @@ class Loader:
         config: Config | None = None,
     ) -> None:
         """Begin to take the partition; ``wait_open`` says when that is done, ``send`` waits too."""
+        self._process = os.getpid()
         self._rules = rules or LoaderRules()
         self._partition = partition
         self._clock = around.clock
@@ -112,6 +116,7 @@ class Loader:
         OutOfSequenceError, and nothing is taken. While too much waits to be acknowledged this
         waits, up to ``timeout``: CapacityError then.
         """
+        self._check_process()
         payloads = self._encoder.encode(bundle)
         with self._sending:
             self._wait_room(timeout)
@@ -154,6 +159,8 @@ class Loader:
             return max(self._clock.wall_ns(), last + 1)
         if given is None:
             return max(self._clock.wall_ns(), last)
+        if not isinstance(given, int) or given > _TIME_MAX:
+            raise InputError(f"{given!r:.80} is no time in nanoseconds since 1970")
         if given < max(last, 0):
             raise OutOfSequenceError(
                 f"{self._partition} is at {last}, and a bundle of {given} came",
@@ -204,6 +211,14 @@ class Loader:
 
         self._wait(is_acked, timeout)
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise ClosedError(
+                f"the loader of {self._partition} was made in another process and came here by "
+                "fork",
+                hint="what it was sent is the other one's; take the partition after a fork",
+            )
+
     def _check(self) -> None:
         if self._driver.fault is not None:
             raise self._driver.fault
@@ -212,6 +227,7 @@ class Loader:
 
     def _wait(self, is_done: Callable[[], bool], timeout: float | str | None) -> None:
         seconds = None if timeout is None else parse_duration(timeout) / 1e9
+        self._check_process()
         with self._driver.changed:
             if not self._driver.changed.wait_for(is_done, seconds):
                 raise WaitTimeoutError(
@@ -223,6 +239,7 @@ class Loader:
 
     def close(self, timeout: float | str | None = None) -> None:
         """Wait until all is acknowledged, seal the open block, and let the partition go."""
+        self._check_process()
         if self._driver.fault is None and not self._driver.is_closed:
             self.flush(timeout)
             self.end()

@@ -309,3 +309,18 @@ def test_damage_is_told_with_its_place():
     )
     with pytest.raises(DamageError, match="of another block"):
         partition.block(partition.read(), 4)
+
+
+def test_a_page_that_is_gone_is_never_told_as_blocks_that_are_not_there():
+    partition = filled()
+    record = partition.read()
+    partition._metadata.delete(partition._metadata.keys("core_0/pages/")[0])
+    fresh = opened(partition._metadata)
+    for ask in (
+        lambda: fresh.block(record, record.pages[0].first),
+        lambda: list(fresh.blocks(record)),
+        lambda: fresh.amend(record.pages[0].first, lambda block: block),
+    ):
+        with pytest.raises(RemoteError, match="record names it") as told:
+            ask()
+        assert told.value.retryable

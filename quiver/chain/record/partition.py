@@ -103,11 +103,9 @@ class Partition:
 
     def blocks_now(self, record: Record) -> Iterator[Block]:
         """Go through them as they are now, also those whose copies moved since they were paged."""
-        keys = self._metadata.keys(self._key("amended/"))
-        moved = {key.rpartition("/")[2] for key in keys}
+        moved = self.moved()
         for block in self.blocks(record):
-            is_moved = f"{block.number:016x}" in moved
-            yield self._amended(block)[1] if is_moved else block
+            yield self._amended(block)[1] if block.number in moved else block
 
     def blocks_from(self, record: Record, number: int) -> Iterator[Block]:
         """Go through those whose number is this one or greater; only their pages are read."""
@@ -118,6 +116,14 @@ class Partition:
     def block(self, record: Record, number: int) -> Block:
         """Give a block as it is now; MissingError if it is purged, open, or never was."""
         return self._amended(self._paged(record, number))[1]
+
+    def moved(self) -> frozenset[int]:
+        """Give the numbers of blocks that changed since they were paged: others are as paged."""
+        found = (
+            _LAST.fullmatch(key.rpartition("/")[2])
+            for key in self._metadata.keys(self._key("amended/"))
+        )
+        return frozenset(int(each[1], 16) for each in found if each)
 
     def amend(self, number: int, act: Callable[[Block], Block]) -> Block:
         """Change the copies of a block, or note that it is finished; as ``change`` does."""
@@ -226,7 +232,7 @@ class Partition:
         known = self._pages.get(page.digest)
         if known is None:
             key = self._page_key(page)
-            data = self._metadata.get(key).data
+            data = self._page_data(key)
             with self._placed(key):
                 found = blake3.blake3(data).digest()[: DIGEST_BYTES // 2]
                 if found != page.digest:
@@ -241,6 +247,17 @@ class Partition:
                 self._pages.popitem(last=False)
         self._pages.move_to_end(page.digest)
         return known
+
+    def _page_data(self, key: str) -> bytes:
+        try:
+            return self._metadata.get(key).data
+        except MissingError as error:  # Never told as blocks that are not there.
+            raise RemoteError(
+                f"{key} in {self._metadata.place} is not there, and a record names it",
+                path=key,
+                retryable=True,
+                hint="it was purged since: read the record again; or the metadata lost it",
+            ) from error
 
     def _key(self, name: str) -> str:
         return f"{self._name}/{name}"

@@ -178,7 +178,8 @@ class Tender:
             return
         for node, each in made.items():
             if each.digest != block.digest:
-                self._fetch(name, node, source=source, wanted=made[source])
+                if not self._fetch(name, node, source=source, wanted=made[source]):
+                    return  # Logs stay as long as one location has another segment (R42).
                 made[node] = made[source]
         if set(made) == set(block.locations):
             self._settle(name, made)
@@ -258,19 +259,23 @@ class Tender:
     ) -> None:
         """Make copies before the tail, and list them; those that go are listed while they count."""
         name = BlockName(self._name, block.number)
-        made = {
+        holders = {node: seen.held[node][block.number].finished for node in (*present, *going)}
+        sources = {
             node: has
-            for node in (*present, *going)
-            if (has := seen.held[node][block.number].finished) and has.digest == block.digest
+            for node in (*reversed(present), *going)
+            if (has := holders[node]) is not None and has.digest == block.digest
         }
-        source = next((node for node in (*reversed(present), *going) if node in made), None)
-        if source is None:
+        if not sources:
             return  # It is not finished yet.
         chosen = choose(list(nodes.values()), block.rf, self._random, kept=present).locations
         new = tuple(
             node
             for node in chosen
-            if node not in present and self._fetch(name, node, source=source, wanted=made[source])
+            if node not in present
+            and any(  # Whoever is damaged, or not reached, is not the only one.
+                self._fetch(name, node, source=source, wanted=wanted)
+                for source, wanted in sources.items()
+            )
         )
         left = max(block.rf - len(new) - len(present), 0)
         locations = (*going[:left], *new, *present)

@@ -99,3 +99,17 @@ def test_a_node_refuses_other_machines_without_certificates(run, place, tmp_path
     assert run(*asked, "a/b").code == 2
     assert run(*asked, "a", "--tls-cert", "x").code == 2
     assert run(*asked, "a", "--token-file", str(tmp_path / "nothing")).code == 8
+
+
+@pytest.mark.parametrize(
+    "token", ["", " \n", "a\nb", "\u00e4"], ids=["none", "space", "two", "umlaut"]
+)
+def test_a_token_file_without_a_token_does_not_open_a_node_to_all(
+    run, place, tmp_path, token
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(token, encoding="utf-8")
+    asked = ("--dir", str(tmp_path / "n"), "--metadata", place, "--name", "a")
+    found = run("node", *asked, "--token-file", str(file))
+    assert found.code == 2
+    assert "has no token" in found.err

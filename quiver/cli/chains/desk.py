@@ -72,9 +72,14 @@ def open_place(place: str, options: Sequence[str], *, create: bool = False) -> M
 def _wire(*, tls_cert: str, tls_key: str, tls_ca: str, token_file: str) -> WireOptions:
     from quiver.chain.wire import WireOptions, read_tls
     from quiver.disk import foreign_path, read_foreign
+    from quiver.errors import ConfigError
 
     token = ""
     if token_file:
         data = read_foreign(foreign_path(token_file), bytes_max=_TOKEN_BYTES_MAX)
         token = data.decode("utf-8", "replace").strip()
+        if not token or not token.isascii() or not token.isprintable():
+            raise ConfigError(
+                f"{token_file} has no token", hint="one line of ASCII; an empty one lets all in"
+            )
     return WireOptions(tls=read_tls(tls_cert, tls_key, tls_ca), token=token)

@@ -142,10 +142,15 @@ class Partition:
         head = self.head
         try:
             found = self._heap[0][2].take()
-        except MissingError:  # It left the log, so it should be in a segment by now.
+        except MissingError as error:  # It left the log, so it should be in a segment by now.
             self.look()
             if self.head != head:
-                raise
+                raise MissingError(
+                    f"a bundle of partition {self.core} left the log before the cursor came to it, "
+                    "and is in no segment",
+                    path=error.path,
+                    hint="go on with what is behind it",
+                ) from error
             found = self._heap[0][2].take()
         opened = self._heap[0][2]
         head = opened.head

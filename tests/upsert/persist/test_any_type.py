@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from persist_kit import Rig
@@ -15,7 +17,8 @@ from quiver.casts import conform
 from quiver.ipc import child_types
 from quiver.testing.drawn_types import types
 from quiver.testing.drawn_values import arrays
-from quiver.upsert.persist import WholeState, rows_as_of, write_run
+from quiver.upsert.persist import WholeState, close_all, reading, rows_as_of, write_run, writing
+from quiver.upsert.persist.ranges import ranges
 from quiver.upsert.rows import (
     KEY,
     VALUE,
@@ -25,6 +28,7 @@ from quiver.upsert.rows import (
     key_hashes,
     plain_schema,
 )
+from quiver.upsert.tending import Limits, tend
 
 
 def is_taken(kind: Any) -> bool:
@@ -45,7 +49,14 @@ def as_kept(kind: Any) -> Any:
 KINDS = types().filter(is_taken).filter(has_names_once).map(as_kept)
 
 
-def diffs(definition: Definition, rows: pa.RecordBatch, epoch: int, *, diff: int) -> pa.Table:
+def no_more_than(count: int) -> Any:
+    """Hash as nobody should: with so many numbers, so that keys share them."""
+    return lambda names: np.array([sum(name) % count for name in names.to_pylist()], np.uint64)
+
+
+def diffs(
+    definition: Definition, rows: pa.RecordBatch, epoch: int, *, diff: int, hashes: Any = key_hashes
+) -> pa.Table:
     """Write rows that come or go; of rows with one key the first."""
     keys, values = (
         pa.StructArray.from_arrays(
@@ -59,7 +70,7 @@ def diffs(definition: Definition, rows: pa.RecordBatch, epoch: int, *, diff: int
     count = len(first)
     return pa.table(
         [
-            pa.array(key_hashes(key_bytes(keys))),
+            pa.array(hashes(key_bytes(keys))),
             keys,
             values,
             pa.nulls(count, pa.string()),
@@ -116,3 +127,47 @@ def test_what_was_written_is_read_and_looked_up(data: st.DataObject) -> None:
     assert [place >= 0 for place in looked.index] == [n >= gone for n in range(rows[0].num_rows)]
     taken = looked.rows.take(pa.array(looked.index[gone:])).combine_chunks().to_batches()
     assert rows_of(taken) == rows_of([rows[0].slice(gone)])
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[None]:
+    """Make ranges and batches so small that a few rows are many of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "BATCH_BYTES", 64)
+        patch.setattr(reading, "READ_ROWS", 2)
+        patch.setattr(reading, "ranges", lambda parts, rows_max=4: ranges(parts, rows_max=4))
+        yield
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_what_is_folded_and_merged_in_pieces_is_the_same(small, data: st.DataObject) -> None:
+    kind, other, count = data.draw(KINDS), data.draw(KINDS), data.draw(st.integers(1, 20))
+    hashes = data.draw(st.sampled_from([key_hashes, no_more_than(3)]))
+    schema = pa.schema([("k", kind), ("v", other)])
+    columns = [data.draw(arrays(kind, count)), data.draw(arrays(other, count))]
+    given_rows = pa.record_batch(columns, schema=schema)
+    key, value = (pa.schema([schema.field(name)]) for name in ("k", "v"))
+    rig = Rig(definition=Definition(key, value, 1))
+    definition = rig.snapshot.definition
+    plain = conform(given_rows, pa.schema([*definition.key, *definition.value]))
+    wanted: list[dict[bytes, bytes]] = [{}]
+    for epoch in range(1, 5):
+        sign = 1 if epoch % 2 else -1
+        table = diffs(definition, plain, epoch, diff=sign, hashes=hashes)
+        table = table if sign > 0 else table.slice(0, table.num_rows * epoch // 5)
+        if epoch == 3:  # What went comes again.
+            table = table.slice(0, table.num_rows * 2 // 5)
+        rows = rows_of(table.combine_chunks().to_batches())
+        wanted.append(
+            wanted[-1] | rows
+            if sign > 0
+            else {k: v for k, v in wanted[-1].items() if k not in rows}
+        )
+        apply(rig, table)
+    tend(rig.writer, Limits(live_runs_max=1, past_runs_max=1, fold_rows_min=1), clock=rig.clock)
+    close_all()
+    for epoch in range(rig.snapshot.since, 5):
+        found = list(rows_as_of(rig.store, rig.snapshot, 0, epoch=epoch))
+        assert rows_of(found) == wanted[epoch]
+        assert sum(batch.num_rows for batch in found) == len(wanted[epoch])

@@ -8,14 +8,18 @@ from persist_kit import DEFINITION, Rig
 from quiver.errors import MissingError
 from quiver.ship.objects import FolderBucket
 from quiver.testing import MemoryDisk, crash_images
-from quiver.upsert.persist import Collection, close_all
+from quiver.upsert.persist import Collection, close_all, writing
 from quiver.upsert.rows import Definition
 
 TWO = Definition(DEFINITION.key, DEFINITION.value, 2)
 
 
+@pytest.mark.parametrize("batch_bytes", [writing.BATCH_BYTES, 64], ids=["whole", "in pieces"])
 @pytest.mark.parametrize("model", ["posix", "ordered"])
-def test_after_a_power_cut_there_is_what_was_appended_or_one_epoch_more(model) -> None:
+def test_after_a_power_cut_there_is_what_was_appended_or_one_epoch_more(
+    model, batch_bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "BATCH_BYTES", batch_bytes)
     disk = MemoryDisk()
     rig = Rig(FolderBucket("/collection", disk=disk), TWO)
     promised = [(len(disk.history.ops), 1)]

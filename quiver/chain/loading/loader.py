@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ from quiver.chain.loading.outbox import Waiting
 from quiver.chain.loading.rules import LoaderRules
 from quiver.chain.loading.tasks import Surroundings, Tasks
 from quiver.config import Config
-from quiver.disk import fresh_name
+from quiver.disk import fresh_name, process_id
 from quiver.engine.encoding import Encoder
 from quiver.errors import (
     CapacityError,
@@ -83,7 +82,7 @@ class Loader:
         config: Config | None = None,
     ) -> None:
         """Begin to take the partition; ``wait_open`` says when that is done, ``send`` waits too."""
-        self._process = os.getpid()
+        self._process = process_id()
         self._rules = rules or LoaderRules()
         self._partition = partition
         self._clock = around.clock
@@ -212,7 +211,7 @@ class Loader:
         self._wait(is_acked, timeout)
 
     def _check_process(self) -> None:
-        if os.getpid() != self._process:
+        if process_id() != self._process:
             raise ClosedError(
                 f"the loader of {self._partition} was made in another process and came here by "
                 "fork",

@@ -40,6 +40,11 @@ class EarlyAcks:
         left = {who: {s for s in had if s > last_wal_seq} for who, had in self._had.items()}
         self._had = {who: had for who, had in left.items() if had}
 
+    def take_back(self, first_wal_seq: int) -> None:
+        """Let go of all from a number on: those bundles are not there, and others get it."""
+        left = {who: {s for s in had if s < first_wal_seq} for who, had in self._had.items()}
+        self._had = {who: had for who, had in left.items() if had}
+
     def __bool__(self) -> bool:
         """Whether anybody has anything."""
         return bool(self._had)

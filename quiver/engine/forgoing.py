@@ -19,7 +19,7 @@ from quiver.acks import Ack, Floor, Record
 from quiver.engine.outcomes import append
 from quiver.engine.space import sync_acks
 from quiver.engine.timekeeping import keep_times
-from quiver.errors import CapacityError, StorageError
+from quiver.errors import CapacityError, InputError, StorageError
 from quiver.units import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
@@ -39,13 +39,20 @@ _FILLED: Final = 0.75
 def ack_early(core: Core, name: str, wal_seqs: Iterable[int]) -> list[int]:
     """Note that a subscriber has bundles that are in no segment yet.
 
-    Gives those for which it is too late: a segment has them, and they come out of that.
+    Gives those for which it is too late: a segment has them, and they come out of that. Raises
+    InputError for a number that no bundle has: it could be given to one that nobody had.
     """
+    subscriber_id, wal_seqs = core.registry.member(name).subscriber_id, list(wal_seqs)
+    if any(seq >= core.next_wal_seq for seq in wal_seqs):
+        raise InputError(
+            f"bundle {max(wal_seqs)} was never appended: the next one is {core.next_wal_seq}",
+            hint="ack what a receipt or append gave, once it is durable",
+        )
     early: list[int] = []
     late: list[int] = []
     for seq in wal_seqs:
         (late if seq <= core.covered_wal_seq else early).append(seq)
-    core.early.add(core.registry.member(name).subscriber_id, early)
+    core.early.add(subscriber_id, early)
     if core.sealed is not None:
         core.changed.notify_all()
     return late
@@ -74,20 +81,44 @@ def _may_forgo(core: Core) -> bool:
     )
 
 
-def forgo(core: Core, *, is_over: Callable[[], bool] = lambda: True) -> bool:
+def forgo(
+    core: Core,
+    *,
+    is_over: Callable[[], bool] = lambda: True,
+    fold: Callable[[Core], object] = lambda _: None,
+) -> bool:
     """Do without the file of what is sealed if all subscribers have all of it; whether it was done.
 
     If they are about to have it, waits for that a little, without the lock, unless ``is_over``.
+    ``fold`` hears at last whether somebody came in another process.
     """
     sealed = core.sealed
     if sealed is None or core.writer is not None or not core.early or not _may_forgo(core):
         return False
     if sealed.content.stored_count or sealed.progress:
         return False
-    wal_seqs = _numbers(sealed.content)
+    if not _await_all(core, sealed, is_over):
+        return False
+    fold(core)
+    # Meanwhile somebody may have come, or gone, or want to hear of segments.
+    if not _may_forgo(core) or _missing(core, sealed):
+        return False
+    if core.closing or core.broken is not None:
+        return False
+    with core.whole():
+        _forgo(core, sealed)
+    return True
+
+
+def _missing(core: Core, sealed: Sealed) -> int:
+    return core.early.missing(core.registry.ids.values(), _numbers(sealed.content))
+
+
+def _await_all(core: Core, sealed: Sealed, is_over: Callable[[], bool]) -> bool:
+    """Wait until all have what is sealed; False if that would take too long, or it was written."""
     began_ns = moved_ns = core.clock.monotonic_ns()
-    least = len(wal_seqs) * len(core.registry.ids) + 1
-    while missing := core.early.missing(core.registry.ids.values(), wal_seqs):
+    least = sealed.content.bundle_count * len(core.registry.ids) + 1
+    while missing := _missing(core, sealed):
         now_ns = core.clock.monotonic_ns()
         if missing < least:
             least, moved_ns = missing, now_ns
@@ -97,10 +128,6 @@ def forgo(core: Core, *, is_over: Callable[[], bool] = lambda: True) -> bool:
         core.changed.wait(_LOOK_NS / SECOND)
         if core.sealed is not sealed or core.writer is not None:
             return False  # Somebody wanted it at once.
-    if core.closing or core.broken is not None:
-        return False
-    with core.whole():
-        _forgo(core, sealed)
     return True
 
 

@@ -259,6 +259,7 @@ def _refuse(core: Core) -> None:
     core.open_segment.take_back(len(refused))
     core.ahead = None
     core.next_wal_seq = refused[0].wal_seq
+    core.early.take_back(core.next_wal_seq)
     core.had_no_room |= isinstance(error, CapacityError)
     core.metrics.add("quiver.wal.refused_bundles", len(refused))
     core.events.warning("wal.refused", bundle_count=len(refused), error=error)

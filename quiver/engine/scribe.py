@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from quiver.engine.ahead import AHEAD_BYTES, Preparation
 from quiver.engine.core import Core
+from quiver.engine.fold import fold
 from quiver.engine.forgoing import forgo, is_kept_up
 from quiver.engine.manners import resting
 from quiver.engine.pace import work_of
@@ -144,7 +145,7 @@ class Scribe:
     def _is_forgone(self) -> bool:
         """Do without the file if nobody needs it; if that cannot be written down, it is made."""
         try:
-            return forgo(self._core, is_over=lambda: self._stopped)
+            return forgo(self._core, is_over=lambda: self._stopped, fold=fold)
         except QuiverError:
             self._core.check()
             return False

@@ -55,8 +55,11 @@ class CallWaiter:
 
     def tell(self, error: Exception | None) -> None:
         """Call it, unless it was called."""
-        with contextlib.suppress(IndexError):
-            self._acts.pop()(error)
+        try:
+            act = self._acts.pop()
+        except IndexError:
+            return
+        act(error)
 
 
 class LoopWaiter:

@@ -83,6 +83,7 @@ class StoreIntake:
         receipts = self._append(batches, self._wait_seconds if wait else 0.0)
 
         def tell(error: Exception | None) -> None:
+            error = error or _refusal(receipts)
             if error is None:
                 self._offer(receipts, batches)
             done(error)
@@ -105,6 +106,16 @@ class StoreIntake:
         for receipt, batch in zip(receipts, batches, strict=True):
             for follower in self.followers:
                 follower.offer(receipt.wal_seq, batch)
+
+
+def _refusal(receipts: Sequence[Receipt]) -> QuiverError | None:
+    """Say why one of these was refused, if the last is durable; nothing is waited for then."""
+    for receipt in receipts:
+        try:
+            receipt.wait()
+        except QuiverError as error:
+            return error
+    return None
 
 
 class Processed:

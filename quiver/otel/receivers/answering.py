@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -57,7 +58,8 @@ class Answers:
         # Who clears it looks afterwards, and so sees ours.
         if not self._is_woken:
             self._is_woken = True
-            to.get_loop().call_soon_threadsafe(self._give_all)
+            with suppress(RuntimeError):  # The loop was closed, and who waited went with it.
+                to.get_loop().call_soon_threadsafe(self._give_all)
 
     def _give_all(self) -> None:
         self._is_woken = False

@@ -171,6 +171,9 @@ class Desk:
         work = Work(signal=signal, read=read, ticket=ticket, began_ns=self._clock.monotonic_ns())
         if self._swift is not None:
             await self._await_room(self._swift, ticket)
+            if self.closing.is_set():  # Its threads may have ended meanwhile.
+                ticket.leave()
+                return self.refuse(self.turned_away() or self.busy())
         self._answers.expect()
         held = ticket.held
         self._admitted_bytes += held

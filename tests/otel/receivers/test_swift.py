@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from receiver_kit import PATIENCE, Notebook, logs_request, plain_reading, served
 
 from quiver.errors import CapacityError, StorageError
 from quiver.otel.batch import Batch
+from quiver.otel.nodes import Accepted
+from quiver.otel.receivers.answering import Answers
 from quiver.otel.signals import Signal
 
 LIGHT = replace(plain_reading, is_light=True)
@@ -140,3 +143,23 @@ def test_closing_waits_for_what_has_begun(protocol, pool) -> None:
         closing.result(PATIENCE)
         assert call.result(PATIENCE) in {"200", "gone"}
         assert swift.texts() == ["a"]
+
+
+def test_who_waits_for_room_at_the_end_is_sent_away(protocol, pool) -> None:
+    swift = Swift()
+    swift.is_roomy = False
+    with served(protocol, swift, reading=LIGHT) as here:
+        call = pool.submit(SENDERS[protocol], here, logs_request("a"))
+        assert swift.looked.wait(PATIENCE)
+        pool.submit(here.servers.close).result(PATIENCE)
+        assert call.result(PATIENCE) in {"later", "gone"}
+        assert not swift.begun
+
+
+def test_an_answer_that_comes_behind_the_end_of_its_loop_is_for_nobody() -> None:
+    loop = asyncio.new_event_loop()
+    answers, to = Answers(), loop.create_future()
+    loop.close()
+    answers.give(to, Accepted())
+    answers.give(to, Accepted())
+    assert not to.done()

@@ -167,7 +167,8 @@ def _append(core: Core, bundle: EncodedBundle, byte_count: int) -> bool:
     except CapacityError:
         covered_end = core.log.locate(core.covered_end)
         is_empty = not any(part.bundle_count for part in core.waiting)
-        if is_empty and covered_end <= core.log.truncated:
+        # Whoever wrote a segment may be about to delete files that nobody needs, without the lock.
+        if is_empty and covered_end <= core.log.truncated and core.writer is None:
             core.had_no_room = True
             raise
         return False
@@ -181,6 +182,11 @@ def _shorten_log(core: Core) -> None:
     sealed = core.sealed
     finalize_up_to(core, core.next_wal_seq - 1 if sealed is None else sealed.last_wal_seq)
     core.check_open()
+    if core.writer is not None:
+        wait_for_writer(core)  # It gives the log back.
+        core.check()
+        core.check_open()
+        return
     with core.whole():
         reclaim(core)
 

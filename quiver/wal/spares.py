@@ -51,7 +51,9 @@ class Spares:
 
         ``keep`` them once the folder is synced.
         """
-        room = _COUNT_MAX - len(self._kept)
+        room = max(
+            _COUNT_MAX - len(self._kept), 0
+        )  # Two who truncate may both have put some aside.
         fit = [old for old in files if old.file_bytes <= self._bytes_max]
         chosen = []
         for old in fit[-room:] if room else []:

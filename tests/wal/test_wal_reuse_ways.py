@@ -12,7 +12,9 @@ from wal_kit import bundle
 from quiver.testing.memory_disk import MemoryDisk
 from quiver.wal import Log
 from quiver.wal.files import own_generation
+from quiver.wal.names import RotatedFile, rotated_name
 from quiver.wal.reuse import MARK_BYTES
+from quiver.wal.spares import Spares
 
 SECTOR = 512
 
@@ -111,3 +113,17 @@ def test_who_is_short_of_room_keeps_nothing_older() -> None:
     log.sync_all()
     _, found, replay = opened(MemoryDisk(disk.tree), covered=23)
     assert (found, replay.damage) == ([24], [])
+
+
+def test_with_more_spares_than_are_kept_no_file_is_put_aside() -> None:
+    disk = MemoryDisk()
+    disk.make_dir("wal")
+    files = [RotatedFile(generation, 10, 10) for generation in range(1, 6)]
+    for old in files:
+        disk.create(f"wal/{rotated_name(old.generation)}").close()
+    spares = Spares(disk, "wal", bytes_max=100)
+    first, second = spares.put_aside(files[:1]), spares.put_aside(files[1:3])
+    spares.keep(first)
+    spares.keep(second)  # Who deletes files lets others do so too.
+    assert len(spares) == 3
+    assert spares.put_aside(files[3:]) == []

@@ -8,6 +8,7 @@ import acks_defects
 import consumer_defects
 import disk_defects
 import engine_defects
+import forgoing_defects
 import outgoing_defects
 import progress_defects
 import retention_defects
@@ -27,6 +28,7 @@ ALL: Final[tuple[Defect, ...]] = (
     *engine_defects.DEFECTS,
     *outgoing_defects.DEFECTS,
     *progress_defects.DEFECTS,
+    *forgoing_defects.DEFECTS,
 )
 HARMLESS: Final = tuple(defect for defect in ALL if defect.harmless)
 DEFECTS: Final = tuple(defect for defect in ALL if not defect.harmless)

@@ -80,11 +80,13 @@ FOLLOWING: Final = range(27, 33)
 OUTGOING: Final = 33, 36
 GOING_ROUND: Final = range(37, 42)
 """Lives of a store whose log files are used again."""
-NO_LOG: Final = 47, 51
+FORGOING: Final = range(42, 45)
+"""Lives of a store whose subscribers have bundles before their segment."""
+NO_LOG: Final = 50, 54
 """Places of lives; the last two are by lot, and of stores without a log."""
 ROUNDS: Final = (
     Round(
-        [*range(18), *DROPPING, *NO_LOG, *FOLLOWING, *OUTGOING, *GOING_ROUND],
+        [*range(18), *DROPPING, *NO_LOG, *FOLLOWING, *OUTGOING, *GOING_ROUND, *FORGOING],
         images=150,
         nested=1.0,
     ),
@@ -98,7 +100,7 @@ ROUNDS: Final = (
     ),
     Round([REFUSALS, ROTATE, UPKEEP], images=0, faults=EVERY, kinds=("kill",), cuts=12),
     Round(range(18), images=300, faults=50),
-    Round(range(18, 61), images=60, faults=60),
+    Round(range(18, 64), images=60, faults=60),
 )
 SEED: Final = 0
 CUTS: Final = 8

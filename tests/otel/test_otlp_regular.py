@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from calls_kit import calls_of
@@ -13,7 +14,7 @@ from otlp_model import assert_same, parse
 from quiver.errors import InputError
 from quiver.otel import Signal
 from quiver.otel.otlp import attributes, columns, decode, encode, values
-from quiver.otel.wire import span, varint_bytes
+from quiver.otel.wire import Source, short_sizes, span, varint_bytes
 
 LOGS = Signal.LOGS
 NUMBER = 30
@@ -150,3 +151,12 @@ def test_requests_of_one_format_take_few_calls() -> None:
     first, second = (calls_of(lambda data=data: decode(LOGS, data)) for data in (small, large))
     assert first <= 800
     assert second <= first + 100
+
+
+def test_lengths_of_one_and_two_bytes() -> None:
+    source = Source(b"\x7f\x80\x01\xff\x7f\x80\x80\x01")
+    for at, sizes, ends in [([0], [127], [1]), ([0, 1, 3], [127, 128, 16_383], [1, 3, 5])]:
+        found = short_sizes(source, np.array(at))
+        assert found is not None
+        assert [each.tolist() for each in found] == [sizes, ends]
+    assert short_sizes(source, np.array([0, 5])) is None

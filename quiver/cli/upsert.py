@@ -18,6 +18,8 @@ from quiver.cli.signals import stopped_by_signals
 from quiver.units import SECOND, format_bytes
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from quiver.clock import Clock
     from quiver.upsert.feeding import Appended, FeedOptions, FeedTally
 
@@ -169,7 +171,8 @@ def upsert(
         folder_scraped(output, folder, metrics),
     ):
         has_acked = was_known and any(map(any, consumer.positions().values()))
-        feeder = Feeder(consumer, target, options=how, watch=told.hear)
+        schema = _schema_of(folder, how.slot)
+        feeder = Feeder(consumer, target, options=how, watch=told.hear, schema=schema)
         with stopped_by_signals(feeder.stop):
             tally = feeder.run(follow=follow)
         is_paused = consumer.is_paused
@@ -188,6 +191,17 @@ def upsert(
     if tally.is_cut_short and not follow:
         return INTERRUPTED
     return DAMAGED if tally.passed_count else OK
+
+
+def _schema_of(folder: str, slot: str) -> pa.Schema | None:
+    """Give all columns of a slot, those of rows that are only in the log as well."""
+    from quiver.errors import QuiverError
+    from quiver.scan import Scan
+
+    try:
+        return Scan(folder, slot=slot, include_open=True).schema
+    except QuiverError:  # There are none yet, or who reads the rows says what is wrong.
+        return None
 
 
 def _feed_options(

@@ -226,3 +226,26 @@ def test_following_ends_with_what_was_taken(store, into) -> None:
     assert (summary["kind"], summary["bundle_count"]) == ("summary", 3)
     with quiver.subscribe(store, "me", slots=["users"], worker=False) as subscriber:
         assert sum(lag.bundle_count for lag in subscriber.lags()) == 0
+
+
+@pytest.mark.parametrize(
+    "how",
+    [("--key", "nope"), ("--value", "nope"), ("--order-by", "nope"), ("--delete-when", "nope = 1")],
+    ids=lambda how: how[0],
+)
+def test_a_column_that_is_not_there_is_told_before_rows_are_finished(
+    run, tmp_path, into, how
+) -> None:
+    store = tmp_path / "store"
+    with quiver.open(store, slots=["users", "more"], worker=False) as opened:
+        opened.append(batch([1], ["a"]))
+        told = run("upsert", store, *USERS, "--into", into, *how)  # Its rows are in the log alone.
+        assert (told.code, "nope" in told.err, "columns: id, name" in told.err) == (2, True, True)
+        assert run("upsert", store, *USERS, "--into", into).out.startswith("0 rows")
+        opened.finalize()
+    again = run("upsert", store, *USERS, "--into", into, *how)
+    assert (again.code, again.err, Path(into).exists()) == (told.code, told.err, False)
+    assert run("upsert", store, *USERS, "--into", into).code == 0
+    column = ("--delete-when", "name = 'a'")  # The collection has it, if the rows do not.
+    write(store, {"users": pa.record_batch({"id": [1]})})
+    assert run("upsert", store, *USERS, "--into", into, *column).code == 0

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+import pyarrow as pa
+
 from quiver.clock import Clock, SystemClock
 from quiver.errors import DamageError, RemoteError
 from quiver.ship.objects import Bucket, UnclearError, open_bucket
@@ -50,8 +52,12 @@ class Feeder:
         *,
         clock: Clock | None = None,
         watch: Callable[[Told], object] | None = None,
+        schema: pa.Schema | None = None,
     ) -> None:
         """``into`` is a folder, or a bucket; ``watch`` is told what happens, from ``run``.
+
+        With a ``schema``, of all that the slot has, ``run`` raises InputError for columns that are
+        in neither it nor the collection before any rows have come.
 
         The subscriber is best asked for the slot alone, and used for nothing else.
         """
@@ -61,7 +67,7 @@ class Feeder:
         self._watch = watch or (lambda _: None)
         self._stopping = False
         store = open_bucket(into) if isinstance(into, str) else into
-        self._shaper = Shaper(options)
+        self._shaper, self._schema = Shaper(options), schema
         self._intake = Intake(subscriber, options, told=self._pass_by)
         self._target = Target(store, options, store_id=subscriber.store_id, clock=self._clock)
 
@@ -85,7 +91,7 @@ class Feeder:
                 done = self.tally.epoch_count
                 try:
                     if not is_begun:
-                        self._intake.begin(self._target.begin())
+                        self._begin()
                         is_begun = True
                     is_any = self._round(follow=follow)
                 except RemoteError as error:
@@ -103,6 +109,12 @@ class Feeder:
                     return self.tally
         finally:
             self._intake.give_back()
+
+    def _begin(self) -> None:
+        offsets = self._target.begin()
+        if self._schema is not None:
+            self._shaper.check(self._schema, self._target.definition)
+        self._intake.begin(offsets)
 
     def _pause(self, failures: int) -> None:
         """Wait, twice as long each time, a moment at a time: it may be told to stop."""

@@ -6,7 +6,7 @@ taken in. Where no type holds what is there and what comes, those rows are error
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -78,7 +78,17 @@ class Shaper:
         parts = [self._commands(group, wider, orders) for group in groups]
         return Shaped(wider, Commands.concat(parts))
 
-    def _group(self, tables: list[pa.Table]) -> _Group:
+    def check(self, schema: pa.Schema, definition: Definition | None) -> None:
+        """Raise InputError unless rows that have all of these columns could be read."""
+        known = pa.schema([]) if definition is None else definition.value
+        self._group([schema.empty_table()], dict(zip(known.names, known.types, strict=True)))
+        for name in self._options.value or ():
+            if name not in schema.names and name not in known.names:
+                raise _missing(name, schema.names)
+
+    def _group(
+        self, tables: list[pa.Table], seen: Mapping[str, pa.DataType] | None = None
+    ) -> _Group:
         rows = pa.concat_tables(tables)
         names = rows.schema.names
         needed = (*self._options.key, *self._options.order_by)
@@ -95,15 +105,8 @@ class Shaper:
         gone = _GONE
         while gone in names:
             gone = f"_{gone}"
-        found = ask(self._filled(rows), self._condition.expression)
+        found = ask(_filled(rows, self._seen if seen is None else seen), self._condition.expression)
         return _Group(rows.append_column(gone, found), gone)
-
-    def _filled(self, rows: pa.Table) -> pa.Table:
-        """Add columns that other rows had, or the collection has: here they are null."""
-        for name, kind in self._seen.items():
-            if name not in rows.schema.names:
-                rows = rows.append_column(name, nulls(rows.num_rows, kind))
-        return rows
 
     def _first(self, groups: Iterable[_Group]) -> Definition:
         """Give the definition of a collection that begins with these rows."""
@@ -139,8 +142,7 @@ class Shaper:
     def _commands(self, group: _Group, definition: Definition, orders: pa.Schema) -> Commands:
         for name in self._options.value or ():
             if definition.value.get_field_index(name) < 0:
-                names = ", ".join(group.rows.schema.names)
-                raise InputError(f"column {name!r} is not there", hint=f"columns: {names}")
+                raise _missing(name, group.rows.schema.names)
         keys, order = list(self._options.key), list(self._options.order_by)
         plan = Plan(keys, self._values(group), order, group.gone)
         rows = group.rows
@@ -148,6 +150,18 @@ class Shaper:
             column = conform_table(rows.select([field.name]), pa.schema([field])).column(0)
             rows = rows.set_column(rows.schema.get_field_index(field.name), field, column)
         return prepare(rows, plan, definition, misfit=self._options.misfit)
+
+
+def _missing(name: str, names: Iterable[str]) -> InputError:
+    return InputError(f"column {name!r} is not there", hint=f"columns: {', '.join(names)}")
+
+
+def _filled(rows: pa.Table, seen: Mapping[str, pa.DataType]) -> pa.Table:
+    """Add columns that other rows had, or the collection has: here they are null."""
+    for name, kind in seen.items():
+        if name not in rows.schema.names:
+            rows = rows.append_column(name, nulls(rows.num_rows, kind))
+    return rows
 
 
 def _alike(tables: Sequence[pa.Table]) -> list[list[pa.Table]]:

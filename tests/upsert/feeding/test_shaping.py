@@ -213,3 +213,20 @@ def test_columns_of_one_name_are_refused_where_they_are_needed() -> None:
         shaper(value=(), delete_when="gone").shape([rows], None)
     rows = rows.append_column("w", [[4]])
     assert shown(shaper(value="w").shape([rows], None).commands) == [((1,), (4,), None)]
+
+
+def test_columns_are_looked_for_before_there_are_rows() -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    shaper().check(schema, None)
+    for options, name in (
+        ({"key": ["k", "j"]}, "j"),
+        ({"order_by": ["at"]}, "at"),
+        ({"value": ["v", "w"]}, "w"),
+        ({"delete_when": "op = 'd'"}, "op"),
+        ({"delete_when": "gone"}, "gone"),
+        ({"delete_when": "v = 'd'"}, "cannot be asked"),
+    ):
+        with pytest.raises(InputError, match=name):
+            shaper(**options).check(schema, None)
+    shaped = shaper().shape([pa.table({"k": [1], "w": [2], "op": ["c"]})], None)
+    shaper(value=["v", "w"], delete_when="op = 'd'").check(schema, shaped.definition)

@@ -39,7 +39,7 @@ def loader(world):
 def test_a_forked_child_is_told_instead_of_waiting_for_ever(loader, monkeypatch):
     receipt = loader.send({"events": BATCH}, timeout=0)
     process = os.getpid()
-    monkeypatch.setattr(os, "getpid", lambda: process + 1)
+    monkeypatch.setattr(os, "getpid", lambda: process + 1)  # As in a child.
     for act in (
         lambda: loader.send({"events": BATCH}),
         receipt.wait,

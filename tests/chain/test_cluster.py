@@ -15,8 +15,10 @@ from quiver.chain.membership import Registration
 from quiver.chain.peers import BlockName, NodeState
 from quiver.chain.reading.following import follow
 from quiver.chain.record import Partition
+from quiver.chain.serving import ServedNode
 from quiver.chain.wire import read_tls
 from quiver.clock import SystemClock
+from quiver.disk import LocalDisk
 from quiver.errors import (
     ConfigError,
     InputError,
@@ -223,6 +225,25 @@ def test_a_second_node_of_one_name_is_found_out(nodes):
     other.beat()
     with pytest.raises(LockedError):
         nodes.served["a"]._registration.beat()
+
+
+def test_a_second_node_of_one_name_does_not_start_while_the_first_one_answers(nodes, tmp_path):
+    first = nodes.served["a"]
+    other = ServedNode(
+        LocalDisk(str(tmp_path / "copied"), create=True),
+        nodes.metadata,
+        "a",
+        listen="127.0.0.1:0",
+        room=lambda: (1, 1),
+        clock=SystemClock(),
+        options=STEADY,
+    )
+    with pytest.raises(LockedError, match=first.address):
+        other.start()
+    other.close()
+    (member,) = [each for each in nodes.members() if each.name == "a"]
+    assert (member.address, member.state) == (first.address, NodeState.SERVING)
+    first._registration.beat()
 
 
 @pytest.mark.skipif(bool(openssl_missing()), reason=openssl_missing() or "-")

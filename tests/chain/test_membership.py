@@ -105,6 +105,7 @@ def test_r40_only_a_node_that_serves_gets_blocks(machine, state):
 
 def test_a_node_that_ends_says_that_it_is_offline(machine):
     node = machine.node("a")
+    node.beat()
     node.start()
     node.stop()
     (member,) = machine.members.look()
@@ -119,6 +120,22 @@ def test_two_nodes_of_one_name_do_not_both_go_on(machine):
     with pytest.raises(LockedError, match="another node"):
         first.beat()
     second.beat()
+
+
+def test_a_node_that_never_came_leaves_the_name_to_whoever_has_it(machine):
+    first, second = machine.node("a"), machine.node("a", address="127.0.0.1:2")
+    assert second.rival() == ""
+    first.beat()
+    assert (first.rival(), second.rival()) == ("", "127.0.0.1:1")
+    second.stop()
+    first.beat()
+    first.stop()
+    assert second.rival() == ""
+
+
+def test_labels_that_nobody_could_read_back_are_refused(machine):
+    with pytest.raises(InputError, match="300 letters"):
+        machine.node("a", host="x" * 301)
 
 
 def test_a_node_that_starts_anew_goes_on_counting(machine):

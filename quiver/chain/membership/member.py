@@ -11,6 +11,7 @@ from quiver.errors import DamagedEntry, InputError
 
 __all__ = [
     "PREFIX",
+    "TEXT_MAX",
     "Member",
     "check_node_name",
     "decode_member",
@@ -27,7 +28,7 @@ _SUFFIX: Final = ".node"
 _MARK: Final = ".leaving"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _NUMBER_MAX: Final = 1 << 62
-_TEXT_MAX: Final = 300
+TEXT_MAX: Final = 300
 
 
 class Member(NamedTuple):
@@ -95,7 +96,7 @@ def decode_member(data: bytes, path: str) -> Member:
         raise DamagedEntry("it says nothing of a node", path=path) from error
     name, address, host, state, *numbers = values
     texts = (name, address, host, state)
-    if not all(isinstance(each, str) and len(each) <= _TEXT_MAX for each in texts) or not all(
+    if not all(isinstance(each, str) and len(each) <= TEXT_MAX for each in texts) or not all(
         map(_is_number, numbers)
     ):
         raise DamagedEntry("it says nothing of a node", path=path)

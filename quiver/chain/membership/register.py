@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from quiver.chain.membership.member import (
+    TEXT_MAX,
     Member,
     check_node_name,
     decode_member,
@@ -16,7 +17,7 @@ from quiver.chain.membership.member import (
 from quiver.chain.metadata import Metadata, swap
 from quiver.chain.peers import NodeState
 from quiver.clock import Clock
-from quiver.errors import DamageError, LockedError, MissingError, QuiverError
+from quiver.errors import DamageError, InputError, LockedError, MissingError, QuiverError
 
 __all__ = ["BEAT_SECONDS", "Registration"]
 
@@ -37,6 +38,8 @@ class Registration:
         clock: Clock,
     ) -> None:
         """Take what does not change; ``room`` gives the free and all bytes of the disk."""
+        if len(host) > TEXT_MAX or len(address) > TEXT_MAX:
+            raise InputError(f"address and host have at most {TEXT_MAX} letters: {host!r:.80}")
         self._metadata = metadata
         self._name = check_node_name(name)
         self._address = address
@@ -85,6 +88,16 @@ class Registration:
             self._has_beaten = True
             return member
 
+    def rival(self) -> str:
+        """Give where another node of this name says that it is; empty if none does."""
+        try:
+            kept = self._metadata.get(key_of(self._name))
+        except MissingError:
+            return ""
+        found = self._decoded(kept.data)
+        is_other = found is not None and found.state and found.address != self._address
+        return found.address if found and is_other else ""
+
     def _decoded(self, data: bytes) -> Member | None:
         try:
             return decode_member(data, key_of(self._name))
@@ -97,12 +110,16 @@ class Registration:
         self._thread.start()
 
     def stop(self, state: NodeState | None = None) -> None:
-        """Beat no more, but for a last time with this state; None: offline."""
+        """Beat no more, but for a last time with this state; None: offline.
+
+        Who never said that it is there says nothing now: the name may be another's.
+        """
         self._over.set()
         if self._thread is not None:
             self._thread.join()
         self.state = state
-        self.beat()
+        if self._has_beaten:
+            self.beat()
 
     def _run(self) -> None:
         while not self._over.wait(BEAT_SECONDS):

@@ -7,18 +7,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Self
 
+from quiver.addresses import parse_address
 from quiver.chain.copies import Copies, CopyRules
 from quiver.chain.membership import Members, Registration
+from quiver.chain.membership.member import check_node_name
 from quiver.chain.metadata import Metadata
 from quiver.chain.node import LocalNode
 from quiver.chain.peers import NodeState
 from quiver.chain.serving.auditing import Auditing, AuditRules
 from quiver.chain.serving.syncing import sync_with_records
-from quiver.chain.wire import Server, WireOptions
+from quiver.chain.wire import RemotePeer, Server, WireOptions
 from quiver.chain.workers import ThreadWorkers
 from quiver.clock import Clock
 from quiver.disk import Disk, foreign_path, read_foreign
-from quiver.errors import QuiverError, StorageError
+from quiver.errors import LockedError, QuiverError, StorageError
 
 __all__ = ["ServedNode", "machine_boot"]
 
@@ -62,6 +64,11 @@ class ServedNode:
         ``room`` gives the free and all bytes of the disk. ``host`` is what fails as one with other
         nodes, and ``advertise`` where others reach it, if that is not where it listens.
         """
+        check_node_name(name)
+        if advertise:
+            parse_address(advertise)
+        self._name = name
+        self._options = options
         self._metadata = metadata
         self._clock = clock
         self._over = threading.Event()
@@ -104,7 +111,12 @@ class ServedNode:
         return self._server.address
 
     def start(self) -> None:
-        """Say that it is there, do what the records say, and serve; raises what metadata raise."""
+        """Say that it is there, do what the records say, and serve.
+
+        Raises what metadata raise, and LockedError if another node of this name answers: two would
+        give two answers to one fence.
+        """
+        self._check_alone()
         self._enter(NodeState.INITIALIZING)
         self._registration.start()
         self._enter(NodeState.SYNCING)
@@ -152,6 +164,18 @@ class ServedNode:
         if self.node.state is NodeState.SERVING:
             self.drain(seconds=0)
 
+    def _check_alone(self) -> None:
+        address = self._registration.rival()
+        if not address:
+            return
+        peer = RemotePeer(self._name, lambda: address, options=self._options)
+        with suppress(QuiverError):  # It was there, and is no more.
+            if peer.status().name == self._name:
+                self.faults = [_not_alone(self._name, address)]
+        peer.close()
+        if self.faults:
+            raise self.faults[0]
+
     def _enter(self, state: NodeState) -> None:
         self.node.state = state
         self._registration.state = state
@@ -163,3 +187,14 @@ class ServedNode:
                 self.sync()
             except QuiverError as error:
                 self.faults = [error]
+            if isinstance(fault := self._registration.fault, LockedError):
+                self.node.state = NodeState.DRAINING  # The name is another's now.
+                self._server.drain()
+                self.faults.append(fault)
+
+
+def _not_alone(name: str, address: str) -> LockedError:
+    return LockedError(
+        f"another node of the name {name} serves at {address}",
+        hint="give each node a name of its own, and copy no folder of a node",
+    )

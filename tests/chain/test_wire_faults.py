@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -124,7 +125,7 @@ def test_a_cut_link_is_noticed_at_both_ends():
 
 
 def test_a_node_that_does_not_open_in_time_is_given_up():
-    options = WireOptions(heartbeat=0.02, silence=0.2, timeout=0.3)
+    options = WireOptions(heartbeat=0.02, silence=0.2, prompt=0.3)
     with behind_a_link(options) as (_, peer, link):
         peer.prepare(ROUTE, "")
         link.cut()
@@ -144,6 +145,18 @@ def test_a_call_through_a_cut_link_ends_in_time():
         assert caught.value.retryable
         link.heal()
         assert peer.status().name == "a"
+
+
+def test_what_a_loader_waits_for_is_given_up_sooner_than_other_calls():
+    with behind_a_link(WireOptions(prompt=0.3, timeout=PATIENCE)) as (_, peer, link):
+        peer.prepare(ROUTE, "")
+        link.cut()
+        for call in (lambda: peer.fence(BLOCK, 2), lambda: peer.prepare(ROUTE, "")):
+            begun = time.monotonic()
+            with pytest.raises(RemoteError):
+                call()
+            assert time.monotonic() - begun < PATIENCE
+        link.heal()
 
 
 def test_a_reader_behind_a_cut_link_is_told():

@@ -14,7 +14,7 @@ __all__ = ["BLOCK", "CALM", "PATIENCE", "ROUTE", "Told", "entries"]
 BLOCK = BlockName("core_0", 3)
 ROUTE = Route(BLOCK, 5, ("a",))
 PATIENCE = 30.0
-CALM = WireOptions(silence=PATIENCE, isolation=2 * PATIENCE)
+CALM = WireOptions(silence=PATIENCE, isolation=2 * PATIENCE, prompt=PATIENCE)
 """A machine that is busy for a second breaks nothing."""
 
 

@@ -21,7 +21,7 @@ from quiver.ship.objects import MemoryBucket
 
 __all__ = ["STEADY", "Nodes", "row", "running", "value_of"]
 
-STEADY = WireOptions(silence=PATIENCE, isolation=2 * PATIENCE, timeout=PATIENCE)
+STEADY = WireOptions(silence=PATIENCE, isolation=2 * PATIENCE, timeout=PATIENCE, prompt=PATIENCE)
 _ROOM = (1 << 40, 1 << 41)
 
 

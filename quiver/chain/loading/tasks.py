@@ -26,6 +26,7 @@ from quiver.chain.loading.happenings import (
     StreamBroke,
     Unanswered,
 )
+from quiver.chain.loading.hearing import Hearing
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peers, Route, encode_layout
 from quiver.chain.placing import Node, choose
@@ -73,6 +74,7 @@ class Tasks:
         self._layout = encode_layout(slots)
         self._post = post
         self._lock = threading.Lock()
+        self._hearing = Hearing(around.clock)
         self._partition = Partition(around.metadata, name, clock=around.clock)
         self._breaks: Counter[tuple[str, str]] = Counter()
 
@@ -185,7 +187,7 @@ class Tasks:
 
     def _placed(self, act: PlaceNow, *, rf: int, epoch: int) -> tuple[str, ...]:
         failed: dict[str, QuiverError] = {}
-        nodes = self._around.nodes()
+        nodes = self._hearing.heard_first(self._around.nodes())
         for _ in range(_TRIES):
             left = [node for node in nodes if node.name not in failed]
             chain = choose(left, rf, self._around.random, avoid=act.avoid).locations
@@ -206,7 +208,8 @@ class Tasks:
         failed: dict[str, QuiverError] = {}
         for name in route.chain:
             try:
-                self._around.peers(name).prepare(route, self._layout)
+                with self._hearing.asked(name):
+                    self._around.peers(name).prepare(route, self._layout)
             except QuiverError as error:
                 failed[name] = error
         return failed
@@ -217,13 +220,15 @@ class Tasks:
 
         def ask(location: str) -> None:
             try:
-                answer = self._around.peers(location).fence(block, act.epoch)
+                with self._hearing.asked(location):
+                    answer = self._around.peers(location).fence(block, act.epoch)
             except QuiverError as error:
                 self._post(Unanswered(act.epoch, location, error))
             else:
                 self._post(Answered(act.epoch, answer))
 
         for location in act.locations:
+            self._hearing.ask(location)
             self._spawn(partial(ask, location))
 
     def cut(self, act: CutNow) -> None:

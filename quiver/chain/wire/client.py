@@ -84,7 +84,7 @@ class RemotePeer:
 
     def prepare(self, route: Route, layout: str) -> None:
         """Make room for a block, durably."""
-        self.ask(Prepare(route, layout), Done)
+        self.ask(Prepare(route, layout), Done, seconds=self._options.prompt)
 
     def stream(
         self,
@@ -96,7 +96,9 @@ class RemotePeer:
         """Open the stream of a block; returns when the node has opened it."""
         told = self._told
         stream = Outgoing(route, told, options=self._options, acked=acked, broken=broken)
-        opened = self.ask(Opening(route), Opened)
+        place = route.chain.index(self._name) if self._name in route.chain else 0
+        seconds = self._options.prompt * (len(route.chain) - place)
+        opened = self.ask(Opening(route), Opened, seconds=seconds)
         calls = flight.FlightCallOptions(**self._calls)
         client = self._connect()
         stream.begin(opened.stream, client, watchdog=self._watchdog, calls=calls)
@@ -104,7 +106,7 @@ class RemotePeer:
 
     def fence(self, block: BlockName, epoch: int) -> Answer:
         """Promise durably to let no smaller epoch in, and say what there is."""
-        return self.ask(Fence(block, epoch), Answer)
+        return self.ask(Fence(block, epoch), Answer, seconds=self._options.prompt)
 
     def cut(self, block: BlockName, sealed: Sealed) -> None:
         """Cut the copy to where the record says that the block ends."""

@@ -1,4 +1,4 @@
-"""``quiver chain``: look into partitions that are kept by nodes, and look after them."""
+"""``quiver chain``: partitions that are kept by nodes: look into them, after them, and read them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = ["VERBS", "chain"]
 
 VERBS: Final[dict[str, str]] = {
     "ls": "List partitions, or the blocks of some.",
+    "mirror": "Read partitions into a store of this machine, each bundle once.",
     "status": "Say which nodes there are, and whether each block has its copies.",
     "repair": "Look after all partitions once, now.",
     "drain": "Move what a node has to others, so that it may be stopped for good.",
@@ -30,7 +31,7 @@ VERBS: Final[dict[str, str]] = {
     ),
 )
 def chain() -> None:
-    """Look into partitions that are kept by nodes, and look after them.
+    """Look into partitions that are kept by nodes, look after them, read them into a store.
 
     Metadata are a folder of this machine, a bucket, or etcd; all nodes of a chain have the same.
     """

@@ -1,4 +1,4 @@
-"""``quiver chain``: partitions that are kept by nodes: look into them, after them, and read them."""
+"""``quiver chain``: partitions that are kept by nodes: seen, looked after, read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VERBS: Final[dict[str, str]] = {
     ),
 )
 def chain() -> None:
-    """Look into partitions that are kept by nodes, look after them, read them into a store.
+    """Look into partitions that are kept by nodes, and look after them.
 
     Metadata are a folder of this machine, a bucket, or etcd; all nodes of a chain have the same.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from chain_faults import FAULTS
 from chain_links import Link
@@ -65,4 +67,7 @@ def test_what_nobody_thought_of_is_told_and_is_no_end(world):
     )
     with pytest.raises(ClosedError, match="in the midst"):
         cursor.next(PATIENCE)
+    for thread in threading.enumerate():
+        if thread.name.startswith("quiver-cursor"):
+            thread.join(PATIENCE)  # What it says in the end is said within this test.
     cursor.close()

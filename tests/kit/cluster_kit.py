@@ -43,12 +43,14 @@ class Nodes:
         self.metadata = BucketMetadata(MemoryBucket())
         self.audit = AuditRules()
         self.served: dict[str, ServedNode] = {}
+        self.disks: dict[str, LocalDisk] = {}
         self._count = itertools.count()
 
     def start(self, name: str) -> ServedNode:
         folder = self.folder / name
+        self.disks[name] = LocalDisk(str(folder), create=True)
         made = ServedNode(
-            LocalDisk(str(folder), create=True),
+            self.disks[name],
             self.metadata,
             name,
             listen="127.0.0.1:0",
@@ -63,6 +65,7 @@ class Nodes:
 
     def stop(self, name: str) -> None:
         self.served.pop(name).close()
+        self.disks.pop(name).close()
 
     def cluster(self) -> Cluster:
         return Cluster(self.metadata, options=self.options)

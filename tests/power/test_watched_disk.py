@@ -28,7 +28,9 @@ def noting(notes: list[str]):
     return before
 
 
-ALONE = [life for life in LIVES if life not in ("beside the writer", "taken back")]
+ALONE = [
+    life for life in LIVES if life not in ("beside the writer", "taken back", "come meanwhile")
+]
 """Without other processes, which look at the times of files: a disk in RAM knows none."""
 
 

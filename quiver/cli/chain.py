@@ -1,4 +1,4 @@
-"""``quiver chain``: partitions that are kept by nodes: seen, looked after, read."""
+"""``quiver chain``: look into partitions that are kept by nodes, and look after them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ __all__ = ["VERBS", "chain"]
 
 VERBS: Final[dict[str, str]] = {
     "ls": "List partitions, or the blocks of some.",
-    "mirror": "Read partitions into a store of this machine, each bundle once.",
     "status": "Say which nodes there are, and whether each block has its copies.",
     "repair": "Look after all partitions once, now.",
     "drain": "Move what a node has to others, so that it may be stopped for good.",

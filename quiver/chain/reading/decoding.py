@@ -7,7 +7,7 @@ from typing import Final
 
 from quiver.bundle import RecordBundle
 from quiver.chain.peers import BlockName
-from quiver.chain.reading.message import ChainMessage, ChainPosition
+from quiver.chain.reading.message import ChainMessage
 from quiver.errors import DamageError, InputError
 from quiver.ipc import decode_stream
 from quiver.segment.memory import open_bytes
@@ -20,15 +20,15 @@ _ENTRY_BYTES_MAX: Final = 0xFFFF_FFF7
 
 
 def messages_in_log(
-    piece: memoryview, block: BlockName, slots: SlotTable, *, above: ChainPosition, offset: int
+    piece: memoryview, block: BlockName, slots: SlotTable, *, above: int, offset: int
 ) -> Iterator[ChainMessage]:
-    """Decode whole entries that are behind one; raises DamageError with the block."""
+    """Decode whole entries whose numbers are above one; raises DamageError with the block."""
     at = 0
     while at < len(piece):
         try:
             frame = frame_at(piece, at, _ENTRY_BYTES_MAX)
             at = frame.end
-            if (frame.ingestion_ns, frame.wal_seq) <= above:
+            if frame.wal_seq <= above:
                 continue
             bundle = decode_bundle(frame)
             batches = {
@@ -43,7 +43,7 @@ def messages_in_log(
 
 
 def messages_in_segment(
-    pieces: Iterable[bytes], block: BlockName, slots: SlotTable, *, above: ChainPosition
+    pieces: Iterable[bytes], block: BlockName, slots: SlotTable, *, above: int
 ) -> Iterator[ChainMessage]:
     """Decode a finished segment, checked as one on a disk is."""
     place = f"{block.partition}/{block.number}"
@@ -52,7 +52,7 @@ def messages_in_segment(
         entry = reader.bundle_entry(index)
         if entry.wal_seq is None or entry.ingestion_ns is None:
             raise InputError(f"the segment of {place} does not say its times")
-        if (entry.ingestion_ns, entry.wal_seq) > above:
+        if entry.wal_seq > above:
             batches = reader.bundle(index)
             named = {_name(slots, slot_id): batch for slot_id, batch in batches.items()}
             yield ChainMessage(

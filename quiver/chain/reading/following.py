@@ -2,8 +2,8 @@
 
 Sealed blocks are read at any location, the last one first (R29), open ones at the tail alone (R26).
 What was read at the tail before a seal is the beginning of what was sealed, so reading goes on
-where it was, at another copy, after the record was read again. Times and numbers of bundles say
-what was given already: each comes once, in order.
+where it was, at another copy, after the record was read again. Numbers of bundles say what was
+given already: each comes once, in order.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ __all__ = ["Followed", "follow"]
 _FAILS: Final = (StorageError, PoisonedError, FencedError, InputError, DamageError)
 """Of one copy; another one is asked then."""
 _PAUSE: Final = 0.1
-_NONE: Final = ChainPosition(-(1 << 63), -1)
-"""Before all bundles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +67,7 @@ class _Follower:
     def __init__(self, asked: Followed) -> None:
         self._asked = asked
         self._partition = Partition(asked.metadata, asked.partition, clock=asked.clock)
-        self._last = asked.after or _NONE
-        """Numbers alone would not do: behind a block that was abandoned they come again."""
+        self._seq = asked.after.wal_seq if asked.after else -1
         self._from_ns = max(asked.start_ns, asked.after.time_ns if asked.after else asked.start_ns)
         self._number = -1
         """Blocks up to this one are done with."""
@@ -121,7 +118,7 @@ class _Follower:
                 return None
             self._number = found[0].number - 1
         wanted = self._number + 1
-        if wanted < record.purged_below and self._last != _NONE:
+        if wanted < record.purged_below and self._seq >= 0:
             raise MissingError(
                 f"blocks of {self._asked.partition} before {record.purged_below} were purged "
                 "before the cursor came to them",
@@ -172,7 +169,7 @@ class _Follower:
                 raise
             pieces = peer.segment(name)
             slots = self._slots_known()
-            for message in messages_in_segment(pieces, name, slots, above=self._last):
+            for message in messages_in_segment(pieces, name, slots, above=self._seq):
                 yield from self._one(message)
 
     def _open_block(self, block: Open) -> Iterator[ChainMessage | None]:
@@ -198,12 +195,12 @@ class _Follower:
     def _given(self, piece: memoryview, name: BlockName) -> Iterator[ChainMessage]:
         offset = self._offset(name)
         slots = self._slots_known()
-        for message in messages_in_log(piece, name, slots, above=self._last, offset=offset):
+        for message in messages_in_log(piece, name, slots, above=self._seq, offset=offset):
             yield from self._one(message)
         self._place = name.number, offset + len(piece)
 
     def _one(self, message: ChainMessage) -> Iterator[ChainMessage]:
-        self._last = ChainPosition(message.time_ns, message.wal_seq)
+        self._seq = message.wal_seq
         if message.time_ns > self._asked.end_ns:
             self._is_over = True
         elif message.time_ns >= self._asked.start_ns and not self._is_over:

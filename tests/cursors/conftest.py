@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from store_kit import abandon
 
 import quiver
 from quiver.testing import ManualClock
@@ -27,7 +27,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def opener(path: Path, clock: ManualClock) -> Iterator[Opener]:
-    """Open a core of the store of this test; those still open are abandoned at the end."""
+    """Open a core of the store of this test; those still open are closed at the end."""
     opened: list[quiver.Store] = []
 
     def open_(core: int = 0, rule: str = "caller", **sections: Any) -> quiver.Store:
@@ -46,4 +46,5 @@ def opener(path: Path, clock: ManualClock) -> Iterator[Opener]:
 
     yield open_
     for store in opened:
-        abandon(store)
+        with contextlib.suppress(quiver.QuiverError):
+            store.close()

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from top_kit import words_of
 
-import quiver
+import quiver.cli.live.looking
 
 PATIENCE = 60
 SHORT = ("--interval", "100ms")

@@ -35,6 +35,28 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+def _without_sdk(register: Callable[..., None]) -> Callable[..., None]:
+    """Take no hooks of the OpenTelemetry SDK: each starts threads in each child that is forked.
+
+    A provider outlives its test in circles of references, and such a thread has crashed a child
+    in which another test looked for inputs that crash.
+    """
+
+    def checked(**hooks: Callable[[], object]) -> None:
+        ours = {when: hook for when, hook in hooks.items() if not _is_of_sdk(hook)}
+        if ours:
+            register(**ours)
+
+    return checked
+
+
+def _is_of_sdk(hook: Callable[[], object]) -> bool:
+    return (getattr(hook, "__module__", None) or "").startswith("opentelemetry.")
+
+
+os.register_at_fork = _without_sdk(os.register_at_fork)
+
+
 @pytest.fixture(autouse=True)
 def _its_lost_handles_warn_in_vain(request: pytest.FixtureRequest) -> Iterator[None]:
     """Collect what a dead store leaves while the filter of its own test still holds."""

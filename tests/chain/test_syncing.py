@@ -62,6 +62,9 @@ def test_a_log_that_was_sealed_without_this_node_goes():
     life_of(world, FAULTS["none"], rounds=12)
     block = first_block(world)
     away, kept = block.locations
-    world.partition().amend(block.number, lambda known: known._replace(locations=(kept,)))
+    partition = world.partition()
+    partition.amend(block.number, lambda known: known._replace(locations=(kept,)))
+    assert block.number in sync(world, away)  # Nobody has finished it.
+    partition.amend(block.number, lambda known: known._replace(rows=1, digest=b"d" * 32))
     assert block.number not in sync(world, away)
     assert block.number in sync(world, kept)

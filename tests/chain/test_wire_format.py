@@ -28,9 +28,12 @@ from quiver.chain.wire.format import (
 from quiver.chain.wire.messages import (
     Acks,
     Append,
+    Condemn,
+    Condemned,
     Cut,
     Done,
     Drop,
+    DropCondemned,
     Fence,
     Fetch,
     Finish,
@@ -86,6 +89,8 @@ MESSAGES = (
     Put("r2"),
     Keys(("core_0/record", "core_1/record")),
 )
+ADDED = (Condemn(BLOCK), DropCondemned(BLOCK, 5), Condemned(5))
+"""Kinds that came later, each time behind those before."""
 FRAMES = (
     frame_of(Frame(FrameKind.ENTRIES, 7, 3, 1024, 41), b"entries"),
     Frame(FrameKind.HEARTBEAT, 7, 3),
@@ -103,12 +108,12 @@ def kind_of(value) -> str:
 
 
 def test_golden_bytes_are_read_and_written_as_ever():
-    messages = (GOLDEN / "messages").read_bytes()
+    messages = (GOLDEN / "messages").read_bytes() + (GOLDEN / "added").read_bytes()
     frames = (GOLDEN / "frames").read_bytes()
-    assert b"".join(map(encode_message, MESSAGES)) == messages
+    assert b"".join(map(encode_message, MESSAGES + ADDED)) == messages
     assert b"".join(map(encode_frame, FRAMES)) == frames
     at = 0
-    for message in MESSAGES:
+    for message in MESSAGES + ADDED:
         size = len(encode_message(message))
         assert decode_message(messages[at : at + size]) == message
         at += size
@@ -117,7 +122,7 @@ def test_golden_bytes_are_read_and_written_as_ever():
     assert found == list(FRAMES)
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=kind_of)
+@pytest.mark.parametrize("message", MESSAGES + ADDED, ids=kind_of)
 def test_every_message_is_read_as_it_was_written_and_no_change_of_it_is(message):
     data = encode_message(message)
     assert decode_message(memoryview(data)) == message

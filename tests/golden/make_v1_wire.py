@@ -8,7 +8,7 @@ from pathlib import Path
 from quiver.chain.wire.format import encode_frame, encode_message
 
 sys.path += [str(Path(__file__).parents[1] / name) for name in ("chain", "kit")]
-from test_wire_format import FRAMES, MESSAGES
+from test_wire_format import ADDED, FRAMES, MESSAGES
 
 FOLDER = Path(__file__).parent / "v1" / "wire"
 
@@ -18,6 +18,7 @@ def wire() -> dict[str, bytes]:
     return {
         "frames": b"".join(map(encode_frame, FRAMES)),
         "messages": b"".join(map(encode_message, MESSAGES)),
+        "added": b"".join(map(encode_message, ADDED)),
     }
 
 

@@ -69,8 +69,11 @@ class Link:
     def fetch(self, block, source, finished):
         self.call("fetch", block, source, finished)
 
-    def drop(self, block):
-        self.call("drop", block)
+    def condemn(self, block):
+        return self.call("condemn", block)
+
+    def drop(self, block, condemned=0):
+        self.call("drop", block, condemned)
 
     def status(self):
         return self.call("status")

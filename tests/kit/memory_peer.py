@@ -18,7 +18,7 @@ from quiver.chain.peers import (
     Stream,
 )
 from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
-from quiver.errors import InputError, MissingError, QuiverError
+from quiver.errors import FencedError, InputError, MissingError, QuiverError
 
 __all__ = ["MemoryPeer"]
 
@@ -43,6 +43,7 @@ class MemoryPeer:
         self.name = name
         self.peers = peers
         self.blocks: dict[BlockName, Kept] = {}
+        self.condemned = 0
         self.changed = threading.Condition()
         self.streams: list[MemoryStream] = []
         self.sizes: list[int] = []
@@ -122,7 +123,13 @@ class MemoryPeer:
         route = Route(block, 1, (self.name,))
         self.blocks[block] = Kept(route, "", Copy(1, len(data)), bytearray(data), finished=finished)
 
-    def drop(self, block: BlockName) -> None:
+    def condemn(self, block: BlockName) -> int:
+        self.condemned = self.kept(block).copy.epoch + 1
+        return self.condemned
+
+    def drop(self, block: BlockName, condemned: int = 0) -> None:
+        if condemned and condemned != self.condemned:
+            raise FencedError(f"{block} is wanted again")
         self.blocks.pop(block, None)
 
     def status(self) -> Status:

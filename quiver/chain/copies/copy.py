@@ -11,6 +11,7 @@ one step before anything is done that rests on it.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -62,6 +63,7 @@ class BlockCopy:
         self._finishing = threading.Lock()
         self._stream = 0
         self._is_dropped = False
+        self._condemned = 0
 
     @property
     def name(self) -> BlockName:
@@ -85,7 +87,7 @@ class BlockCopy:
         with self._lock:
             state = self._state
             length = self._log.synced.length if self._log else 0
-            if state.sealed is not None:
+            if state.sealed is not None and self._log:
                 length = state.sealed.length
             return Holding(state.name, state.epoch, length, state.finished)
 
@@ -234,6 +236,7 @@ class BlockCopy:
             if self._is_dropped:
                 return False
             put_file()
+            self._condemned = 0
             settled = self._log is None
             self._put(self._state._replace(finished=finished, is_settled=settled))
             return True
@@ -284,21 +287,40 @@ class BlockCopy:
 
     # its files ---------------------------------------------------------------------------------
 
-    def drop(self) -> None:
+    def condemn(self) -> int:
+        """Give what it can be dropped with as long as nobody wants it again."""
+        with self._lock:
+            self._condemned = secrets.randbits(62) + 1
+            return self._condemned
+
+    def is_wanted(self, finished: Finished) -> bool:
+        """Whether this is its segment; if so, who condemned it before drops it no more."""
+        with self._lock:
+            if self._is_dropped or self._state.finished != finished:
+                return False
+            self._condemned = 0
+            return True
+
+    def drop(self, condemned: int = 0) -> None:
         """Delete its files, the one without which the others mean nothing first."""
         with self._finishing, self._lock:
-            self._give_up()
+            self._give_up(condemned)
             remove(self._disk, file_of(self.name, STATE))
             self._disk.sync_dir(self.name.partition)
             self._remove_data()
 
-    def shed(self) -> None:
+    def shed(self, condemned: int = 0) -> None:
         """Delete all but its state, which is damaged then and lets nothing in: the disk is full."""
         with self._finishing, self._lock:
-            self._give_up()
+            self._give_up(condemned)
             self._remove_data()
 
-    def _give_up(self) -> None:
+    def _give_up(self, condemned: int) -> None:
+        if condemned and condemned != self._condemned:
+            raise FencedError(
+                f"{_said(self.name)} is wanted again: it is not dropped",
+                hint="read the partition's record again",
+            )
         self._is_dropped = True
         self._stream += 1
         if self._log is not None:

@@ -175,8 +175,16 @@ class Copies:
 
     # to end ------------------------------------------------------------------------------------
 
-    def drop(self, name: BlockName) -> None:
+    def is_wanted(self, name: BlockName, finished: Finished) -> bool:
+        """Whether this is the segment here; who condemned it before drops it no more then."""
+        with self._lock:
+            copy = self._copies.get(name)
+        return copy is not None and copy.is_wanted(finished)
+
+    def drop(self, name: BlockName, condemned: int = 0) -> None:
         """Delete a copy for good; no room is made for this block any more, or for an older one.
+
+        With what ``condemn`` gave only if nobody wanted it since: else FencedError.
 
         Room is made for blocks in the order of their numbers, and a number is never used twice: so
         a prepare of an older block that comes behind this is one that comes too late (R41).
@@ -187,13 +195,13 @@ class Copies:
         except CapacityError:  # Dropping is what makes room.
             if name not in self:
                 raise
-            self[name].shed()
+            self[name].shed(condemned)
             self._raise_floor(name)
         with self._lock:
             copy = self._copies.get(name)
             damaged = self.damaged.get(name)
         if copy is not None:
-            copy.drop()
+            copy.drop(condemned)
             self._forget(name, copy)
         elif damaged is not None:
             for kind in (STATE, LOG, SEGMENT):

@@ -148,13 +148,17 @@ class LocalNode:
 
     def fetch(self, block: BlockName, source: str, finished: Finished) -> None:
         """Copy a finished segment from another node, checked by its digest."""
-        if block in self._copies and self._copies[block].holding.finished == finished:
+        if self._copies.is_wanted(block, finished):
             return
         self._copies.keep(block, self._peers(source).segment(block), finished)
 
-    def drop(self, block: BlockName) -> None:
+    def condemn(self, block: BlockName) -> int:
+        """Give what a copy can be dropped with as long as nobody wants it again."""
+        return self._copies[block].condemn()
+
+    def drop(self, block: BlockName, condemned: int = 0) -> None:
         """Delete what there is of a block, for good (R41)."""
-        self._copies.drop(block)
+        self._copies.drop(block, condemned)
         self._stop(block, f"block {block.number} was dropped", 0)
 
     def _stop(self, block: BlockName, why: str, epoch: int) -> None:

@@ -99,11 +99,22 @@ class Peer(Protocol):
         ...
 
     def fetch(self, block: BlockName, source: str, finished: Finished) -> None:
-        """Copy a finished segment from another node, checked by its digest, and keep it durably."""
+        """Copy a finished segment from another node, checked by its digest, and keep it durably.
+
+        A node that has it keeps it: who condemned its copy before drops it no more.
+        """
         ...
 
-    def drop(self, block: BlockName) -> None:
-        """Delete what there is of a block; entries of it are refused from then on (R41)."""
+    def condemn(self, block: BlockName) -> int:
+        """Give what a copy can be dropped with, until it is fetched or condemned again."""
+        ...
+
+    def drop(self, block: BlockName, condemned: int = 0) -> None:
+        """Delete what there is of a block; entries of it are refused from then on (R41).
+
+        With what ``condemn`` gave only if the copy was not wanted since: else FencedError. Without,
+        whatever there is: of a block that is gone for good.
+        """
         ...
 
     def status(self) -> Status:

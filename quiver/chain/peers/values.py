@@ -59,6 +59,7 @@ class Holding(NamedTuple):
     name: BlockName
     epoch: int
     length: int
+    """Of its log; 0 if there is none any more."""
     finished: Finished | None
     """None: it is a log of entries yet."""
 

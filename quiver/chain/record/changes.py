@@ -32,6 +32,7 @@ __all__ = [
     "claimed",
     "committed",
     "finished",
+    "finished_anew",
     "paged",
     "purged",
     "with_block",
@@ -124,10 +125,10 @@ def with_block(record: Record, block: Block) -> Record:
 
 
 def check_amended(old: Block, new: Block) -> None:
-    """Raise InputError if anything but locations, rows and a first digest changes."""
-    same = old._replace(locations=new.locations)
+    """Raise InputError if anything but locations, rows and digest changes, or rows once more."""
+    same = old._replace(locations=new.locations, digest=new.digest)
     if not old.digest:
-        same = same._replace(rows=new.rows, digest=new.digest)
+        same = same._replace(rows=new.rows)
     if new != same or not new.locations:
         raise InputError(f"block {old.number} is sealed: its copies may change, it may not")
 
@@ -139,6 +140,13 @@ def finished(block: Block, *, rows: int, digest: bytes) -> Block:
     if block.digest and (block.digest, block.rows) != (digest, rows):
         raise InputError(f"block {block.number} is finished already, and not the same")
     return block._replace(rows=rows, digest=digest)
+
+
+def finished_anew(block: Block, *, rows: int, digest: bytes) -> Block:
+    """Note another segment of the same rows: nobody has the first one any more."""
+    if not block.digest or block.rows != rows or len(digest) != DIGEST_BYTES:
+        raise InputError(f"block {block.number} has {block.rows:,} rows; {rows:,} are others")
+    return block._replace(digest=digest)
 
 
 def purged(record: Record, below: int) -> Record:

@@ -19,20 +19,11 @@ from typing import NamedTuple
 from quiver.chain.peers import BlockName, Finished, Holding, Peers
 from quiver.chain.placing import START_DELAY_NS, Held, Node, choose, repairs
 from quiver.chain.placing.choose import Random
-from quiver.chain.record import Block, Claim, Partition, Record, abandoned, claimed, finished
-from quiver.chain.sealing import Sealed
+from quiver.chain.record import Block, Claim, Partition, Record, abandoned, claimed
+from quiver.chain.tending.finishing import Done, Finisher, holders
 from quiver.errors import InputError, MissingError, QuiverError
 
 __all__ = ["Done", "Tender", "abandon"]
-
-
-class Done(NamedTuple):
-    """One act of a pass, or why it could not be done now."""
-
-    act: str
-    number: int
-    node: str
-    error: QuiverError | None = None
 
 
 class _Seen(NamedTuple):
@@ -56,9 +47,8 @@ class Tender:
         self._unlisted: dict[tuple[str, int], int] = {}
         self._unheard: dict[str, int] = {}
         """Nodes that should serve, and do not answer; since when."""
-        self._settled: set[tuple[str, int]] = set()
-        """What needs not be told again; another auditor tells it once more."""
         self._done: list[Done] = []
+        self._finisher = Finisher(partition, peers=peers, tell=self._tell)
 
     def tend(
         self,
@@ -79,7 +69,7 @@ class Tender:
         seen = self._look(asked, now_ns)
         self._drop_gone(seen)
         for block in seen.blocks.values():
-            self._finish(block, seen)
+            self._finisher.finish(block, seen.held, now_ns=now_ns)
         seen_now = self._look(asked, now_ns)
         for block in seen_now.blocks.values():
             gone = {
@@ -113,6 +103,9 @@ class Tender:
             }
         return _Seen(record, blocks, held)
 
+    def _tell(self, done: Done) -> None:
+        self._done.append(done)
+
     # dropping ----------------------------------------------------------------------------------
 
     def _drop_gone(self, seen: _Seen) -> None:
@@ -123,7 +116,7 @@ class Tender:
         for node, holdings in seen.held.items():
             for number in holdings:
                 if number < below and number not in recorded:
-                    self._do("drop", number, node)
+                    self._drop(number, node)
 
     def _drop_unlisted(self, seen: _Seen, now_ns: int) -> None:
         """Drop copies that no record lists, once they were not for a while.
@@ -139,88 +132,46 @@ class Tender:
         self._unlisted = {each: self._unlisted.get(each, now_ns) for each in unlisted}
         for (node, number), since in self._unlisted.items():
             if now_ns - since >= START_DELAY_NS:
-                with suppress(MissingError):  # It was purged since.
-                    block = self._partition.block(self._partition.read(), number)
-                    if node not in block.locations:
-                        self._do("drop", number, node)
+                self._drop_spare(number, node, seen)
 
-    def _do(self, act: str, number: int, node: str) -> None:
-        try:
-            self._peers(node).drop(BlockName(self._name, number))
-        except QuiverError as error:
-            self._done.append(Done(act, number, node, error))
-        else:
-            self._done.append(Done(act, number, node))
+    def _drop_spare(self, number: int, node: str, seen: _Seen) -> None:
+        """Drop a copy that nobody lists and nobody wants, once all locations have the segment.
 
-    # finishing ---------------------------------------------------------------------------------
-
-    def _finish(self, block: Block, seen: _Seen) -> None:
-        """Have all locations make the segment, note what it is, and let the logs go.
-
-        The record's is the one of the last location that made it; others that made other bytes
-        fetch it.
+        It is condemned before the record is read. Whoever lists it asks the node for it before and
+        behind that, and then it is not dropped; nor is one of those that this one is dropped for.
         """
-        name = BlockName(self._name, block.number)
-        made: dict[str, Finished] = {}
-        for node in reversed(block.locations):
-            holding = seen.held.get(node, {}).get(block.number)
-            if holding is None:
-                continue
-            try:
-                made[node] = holding.finished or self._made(name, block, node)
-            except QuiverError as error:
-                self._done.append(Done("finish", block.number, node, error))
-        if not block.digest and made:
-            first = next(iter(made.values()))
-            block = self._noted(block, first)
-        source = next((node for node, each in made.items() if each.digest == block.digest), None)
-        if source is None:
+        name = BlockName(self._name, number)
+        try:
+            token = self._peers(node).condemn(name)
+        except QuiverError as error:
+            self._done.append(Done("drop", number, node, error))
             return
-        for node, each in made.items():
-            if each.digest != block.digest:
-                if not self._fetch(name, node, source=source, wanted=made[source]):
-                    return  # Logs stay as long as one location has another segment (R42).
-                made[node] = made[source]
-        if set(made) == set(block.locations):
-            self._settle(name, made)
+        with suppress(MissingError):  # It was purged since.
+            block = self._partition.block(self._partition.read(), number)
+            sources = holders(block, seen.held)
+            if node in block.locations or not block.digest or not sources:
+                return
+            source, wanted = next(reversed(sources.items()))
+            source = node if node in sources else source  # It is there: nobody else drops it.
+            if all(self._is_there(name, each, source, wanted=wanted) for each in block.locations):
+                self._drop(number, node, token)
 
-    def _made(self, name: BlockName, block: Block, node: str) -> Finished:
-        sealed = Sealed(block.length, block.last_seq, block.start, block.end, ())
-        peer = self._peers(node)
-        peer.cut(name, sealed)
-        made = peer.finish(name)
-        self._done.append(Done("finish", name.number, node))
-        return made
-
-    def _noted(self, block: Block, made: Finished) -> Block:
-        def note(known: Block) -> Block:
-            if known.digest:
-                return known
-            return finished(known, rows=made.rows, digest=made.digest)
-
-        return self._partition.amend(block.number, note)
-
-    def _settle(self, name: BlockName, made: Mapping[str, Finished]) -> None:
-        """Let logs go, now that all locations have the segment (R42)."""
-        for node, each in made.items():
-            if (node, name.number) in self._settled:
-                continue
-            try:
-                self._peers(node).settle(name, each)
-            except QuiverError as error:
-                self._done.append(Done("settle", name.number, node, error))
-            else:
-                self._done.append(Done("settle", name.number, node))
-                self._settled.add((node, name.number))
-
-    def _fetch(self, name: BlockName, node: str, *, source: str, wanted: Finished) -> bool:
+    def _is_there(self, name: BlockName, node: str, source: str, *, wanted: Finished) -> bool:
+        """Have a node keep the segment that it has, or copy it."""
         try:
             self._peers(node).fetch(name, source, wanted)
         except QuiverError as error:
             self._done.append(Done("copy", name.number, node, error))
             return False
-        self._done.append(Done("copy", name.number, node))
         return True
+
+    def _drop(self, number: int, node: str, condemned: int = 0) -> None:
+        try:
+            self._peers(node).drop(BlockName(self._name, number), condemned)
+        except QuiverError as error:
+            self._done.append(Done("drop", number, node, error))
+        else:
+            self._done.append(Done("drop", number, node))
 
     # repairing ---------------------------------------------------------------------------------
 
@@ -247,6 +198,10 @@ class Tender:
         held = Held(self._name, block, is_live=seen.record.open is not None)
         if going or repairs([held], gone, now_ns=now_ns):
             self._copy(block, present, going, nodes=nodes, seen=seen)
+        elif not present and all(now_ns - since >= START_DELAY_NS for since in gone.values()):
+            spare = tuple(holders(block, seen.held))
+            if spare:  # Nobody who is listed has it, and somebody else does.
+                self._copy(block, spare, going, nodes=nodes, seen=seen)
 
     def _copy(
         self,
@@ -259,12 +214,7 @@ class Tender:
     ) -> None:
         """Make copies before the tail, and list them; those that go are listed while they count."""
         name = BlockName(self._name, block.number)
-        holders = {node: seen.held[node][block.number].finished for node in (*present, *going)}
-        sources = {
-            node: has
-            for node in (*reversed(present), *going)
-            if (has := holders[node]) is not None and has.digest == block.digest
-        }
+        sources = dict(reversed(holders(block, seen.held).items()))
         if not sources:
             return  # It is not finished yet.
         chosen = choose(list(nodes.values()), block.rf, self._random, kept=present).locations
@@ -273,14 +223,14 @@ class Tender:
             for node in chosen
             if node not in present
             and any(  # Whoever is damaged, or not reached, is not the only one.
-                self._fetch(name, node, source=source, wanted=wanted)
+                self._finisher.fetch(name, node, source=source, wanted=wanted)
                 for source, wanted in sources.items()
             )
         )
         left = max(block.rf - len(new) - len(present), 0)
         locations = (*going[:left], *new, *present)
         moved = [node for node in going if node not in locations]
-        if not new and not moved:
+        if not new and not moved and set(present) <= set(block.locations):
             return
 
         def relocate(known: Block) -> Block:
@@ -289,11 +239,16 @@ class Tender:
             )
 
         try:
-            self._partition.amend(block.number, relocate)
+            listed = self._partition.amend(block.number, relocate).locations
         except (InputError, MissingError) as error:  # It was purged since.
             self._done.append(Done("list", block.number, locations[0], error))
-        else:
+            return
+        if listed == locations:
             self._done.extend(Done("move", block.number, node) for node in moved)
+        for node in new:  # Another auditor may have dropped it before it was listed.
+            if node in listed:
+                source, wanted = next(iter(sources.items()))
+                self._is_there(name, node, source, wanted=wanted)
 
 
 def abandon(partition: Partition, by: str) -> Record:

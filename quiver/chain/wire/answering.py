@@ -5,9 +5,12 @@ from __future__ import annotations
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import Peer
 from quiver.chain.wire.messages import (
+    Condemn,
+    Condemned,
     Cut,
     Done,
     Drop,
+    DropCondemned,
     Fence,
     Fetch,
     Finish,
@@ -51,14 +54,24 @@ class Desk:
                 peer.settle(block, finished)
             case Fetch(block, source, finished):
                 peer.fetch(block, source, finished)
-            case Drop(block):
-                peer.drop(block)
+            case Condemn() | Drop() | DropCondemned():
+                return self._dropped(asked)
             case StatusAsked():
                 return peer.status()
             case MetaGet() | MetaCas() | MetaKeys() | MetaDelete():
                 return self._metadata_answer(asked)
             case _:
                 raise InputError(f"{type(asked).__name__} is nothing that can be asked")
+        return Done()
+
+    def _dropped(self, asked: Condemn | Drop | DropCondemned) -> Message:
+        match asked:
+            case Condemn(block):
+                return Condemned(self._peer.condemn(block))
+            case DropCondemned(block, token):
+                self._peer.drop(block, token)
+            case Drop(block):
+                self._peer.drop(block)
         return Done()
 
     def _metadata_answer(self, asked: MetaGet | MetaCas | MetaKeys | MetaDelete) -> Message:

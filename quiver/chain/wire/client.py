@@ -14,9 +14,12 @@ from quiver.chain.wire.bodies import taken
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import decode_message, encode_message
 from quiver.chain.wire.messages import (
+    Condemn,
+    Condemned,
     Cut,
     Done,
     Drop,
+    DropCondemned,
     Fence,
     Fetch,
     Finish,
@@ -134,9 +137,13 @@ class RemotePeer:
         seconds = self._options.copy_timeout
         self.ask(Fetch(block, source, finished), Done, seconds=seconds)
 
-    def drop(self, block: BlockName) -> None:
+    def condemn(self, block: BlockName) -> int:
+        """Give what a copy can be dropped with as long as nobody wants it again."""
+        return self.ask(Condemn(block), Condemned).token
+
+    def drop(self, block: BlockName, condemned: int = 0) -> None:
         """Delete what there is of a block."""
-        self.ask(Drop(block), Done)
+        self.ask(DropCondemned(block, condemned) if condemned else Drop(block), Done)
 
     def status(self) -> Status:
         """Say what there is."""

@@ -22,9 +22,12 @@ from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.messages import (
     Acks,
     Append,
+    Condemn,
+    Condemned,
     Cut,
     Done,
     Drop,
+    DropCondemned,
     Fence,
     Fetch,
     Finish,
@@ -350,6 +353,8 @@ _KINDS: Final[tuple[tuple[int, type, tuple[_Field, ...]], ...]] = (
     (15, MetaDelete, (_TEXT,)),
     (16, Append, (_TEXT,)),
     (17, Acks, (_TEXT,)),
+    (18, Condemn, (_BLOCK,)),
+    (19, DropCondemned, (_BLOCK, _NUMBER)),
     (32, Done, ()),
     (33, Answer, (_TEXT, _NUMBER, _SEQ, _TIME, _TIME, _BOOL)),
     (34, Finished, (_NUMBER, _DIGEST, _NUMBER)),
@@ -358,6 +363,7 @@ _KINDS: Final[tuple[tuple[int, type, tuple[_Field, ...]], ...]] = (
     (37, Put, (_TEXT,)),
     (38, Keys, (_many(_COUNT, _TEXT),)),
     (39, Opened, (_TEXT,)),
+    (40, Condemned, (_NUMBER,)),
 )
 _SHAPES: Final = {number: _row(kind, *fields) for number, kind, fields in _KINDS}
 _KIND_OF: Final = {kind: number for number, kind, _ in _KINDS}

@@ -11,9 +11,12 @@ from quiver.chain.sealing import Answer, Sealed
 __all__ = [
     "Acks",
     "Append",
+    "Condemn",
+    "Condemned",
     "Cut",
     "Done",
     "Drop",
+    "DropCondemned",
     "Fence",
     "Fetch",
     "Finish",
@@ -146,6 +149,25 @@ class Drop(NamedTuple):
     block: BlockName
 
 
+class Condemn(NamedTuple):
+    """Asks with what a copy can be dropped as long as nobody wants it again."""
+
+    block: BlockName
+
+
+class Condemned(NamedTuple):
+    """What it can be dropped with."""
+
+    token: int
+
+
+class DropCondemned(NamedTuple):
+    """Deletes a copy unless somebody wanted it since it was condemned."""
+
+    block: BlockName
+    token: int
+
+
 class StatusAsked(NamedTuple):
     """Asks what there is."""
 
@@ -213,6 +235,9 @@ Message: TypeAlias = (
     | Settle
     | Fetch
     | Drop
+    | Condemn
+    | Condemned
+    | DropCondemned
     | StatusAsked
     | Done
     | MetaGet

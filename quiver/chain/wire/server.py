@@ -23,6 +23,7 @@ from quiver.chain.wire.messages import (
     Append,
     Cut,
     Drop,
+    DropCondemned,
     Frame,
     FrameKind,
     Opened,
@@ -145,7 +146,7 @@ class _Door:
         if isinstance(asked, Opening):
             return encode_message(Opened(self._streams.open(asked.route)))
         answer = self._desk.answer(asked)
-        if isinstance(asked, Cut | Drop):
+        if isinstance(asked, Cut | Drop | DropCondemned):
             self._streams.forget(asked.block)
         return encode_message(answer)
 

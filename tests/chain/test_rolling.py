@@ -105,6 +105,20 @@ def test_no_event_but_size_and_faults_rolls():
         assert step(roll, Grew(3)) == (roll, ())
 
 
+@pytest.mark.parametrize("silent", CHAIN)
+def test_who_does_not_promise_is_not_in_the_next_block_though_it_made_room_before(silent):
+    roll, _ = step(writing(), Grew(950))
+    roll, _ = step(roll, Ready(1, ("node-x", silent)))
+    roll, _ = step(roll, Broken())
+    roll, _ = after_claim(roll)
+    for location in CHAIN:
+        if location != silent:
+            roll, _ = step(roll, Answered(2, said(location)))
+    roll, acts = step(roll, TimeUp())
+    assert acts == (PlaceNow(1, frozenset(), ahead=False),)
+    assert step(roll, Ready(1, ("node-x", silent))) == (roll, ())
+
+
 def test_a_fault_seals_with_who_answers_and_avoids_the_pair_from_then_on():
     roll, acts = step(writing(), Broken(("node-c", "node-b")))
     assert acts == (ClaimNow("loader"),)

@@ -187,10 +187,19 @@ def _decided(roll: Roll) -> tuple[Roll, Acts]:
 
 
 def _ended(roll: Roll) -> tuple[Roll, Acts]:
+    if _silent(roll) & set(roll.ready):
+        roll = replace(roll, ready=(), is_placing=False)  # Chosen when they were heard yet.
     if roll.is_closing or roll.ready:
         return _commit(roll)
     act = PlaceNow(roll.record.next_number, roll.avoid, ahead=False)
     return replace(roll, phase=Phase.PLACING), (act,)
+
+
+def _silent(roll: Roll) -> set[str]:
+    """Give the locations of the block that ends which did not promise."""
+    if roll.record.open is None:
+        return set()
+    return set(roll.record.open.locations) - {answer.location for answer in roll.answers}
 
 
 def _commit(roll: Roll) -> tuple[Roll, Acts]:

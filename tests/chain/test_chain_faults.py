@@ -133,6 +133,29 @@ def test_metadata_that_are_away_let_the_open_block_grow_up_to_the_hard_limit():
     assert len(check_partition(world)) > 1
 
 
+def test_metadata_that_let_one_wait_for_a_claim_let_the_open_block_go_on():
+    world = World(7, hard_bytes=40_000)
+    loader = world.loader()
+    assert world.run(lambda: loader.record is not None and loader._driver._stream is not None)
+    tasks, asked = loader._driver.tasks, []
+    claim = tasks.claim
+    tasks.claim = lambda act, **given: asked.append((act, given))
+    for _ in range(60):
+        world.send(loader)
+        world.run(turns=200)
+    assert len(asked) == 1
+    assert world.run(lambda: loader.acked_seq == world.sent[-1].wal_seq)
+    assert loader._driver._length > 4_500
+    tasks.claim = claim
+    claim(asked[0][0], **asked[0][1])
+    assert world.run(lambda: loader.record.open.number > 0)
+    world.send(loader)
+    loader.end()
+    assert world.run(lambda: loader._driver.is_closed)
+    world.run()
+    assert len(check_partition(world)) == 2
+
+
 @pytest.mark.parametrize("place", ["nodes", "peers"])
 def test_a_loader_that_meets_what_nobody_thought_of_says_so_and_waits_for_nothing(place):
     world = World(8)

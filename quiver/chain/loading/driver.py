@@ -24,6 +24,7 @@ from quiver.chain.loading.happenings import (
     Mended,
     Opened,
     Places,
+    Slow,
     StreamBroke,
     Unanswered,
     Wanted,
@@ -102,7 +103,7 @@ class Driver:
         self._route: Route | None = None
         self._length = 0
         self._last: Waiting | None = None
-        self._claim_failed = False
+        self._claim_is_late = False
         self._held: Record | None = None
         self._is_ending = False
 
@@ -150,12 +151,14 @@ class Driver:
             case Begun(record):
                 self._carry_out(begin(self._roll_rules, record))
             case Claims(record):
-                self._claim_failed = False
+                self._claim_is_late = False
                 self._takes_over = False
                 self._held = record
                 self._end_when_drained()
             case Commits(record):
                 self._committed(record)
+            case Slow(epoch):
+                self._claim_is_late |= self._is_at(Phase.CLAIMING, epoch)
             case Failed(act, error):
                 self._failed(act, error)
             case Again(act):
@@ -196,6 +199,8 @@ class Driver:
             match act:
                 case ClaimNow():
                     self.tasks.claim(act, takes_over=self._takes_over)
+                    if self._rules.is_rising and self._stream is not None:
+                        self.tasks.slow(record.epoch)
                 case PlaceNow():
                     self.tasks.place(act, rf=record.rf, epoch=record.epoch)
                 case FenceNow():
@@ -212,7 +217,7 @@ class Driver:
         if isinstance(act, PlaceNow):
             self._look()
         if isinstance(error, RemoteError) or (self.record and type(error) is StorageError):
-            self._claim_failed = isinstance(act, ClaimNow)
+            self._claim_is_late |= isinstance(act, ClaimNow)
             self.tasks.again(act)
         elif isinstance(error, LockedError) and self.record is not None:
             fenced = FencedError(f"{self._name} was taken over: {error}")
@@ -241,19 +246,19 @@ class Driver:
             self._step(Claimed(record))
 
     def _answered(self, answered: Answered) -> None:
-        if self._is_fencing(answered.epoch):
+        if self._is_at(Phase.FENCING, answered.epoch):
             self._pending.discard(answered.answer.location)
             self._step(answered)
             self._after_answer(answered.epoch)
 
     def _unanswered(self, unanswered: Unanswered) -> None:
-        if self._is_fencing(unanswered.epoch):
+        if self._is_at(Phase.FENCING, unanswered.epoch):
             self._pending.discard(unanswered.location)
             self._after_answer(unanswered.epoch)
 
     def _after_answer(self, epoch: int) -> None:
         """Wait for the others for a moment; decide at once when none is left to wait for."""
-        if self._roll is None or not self._is_fencing(epoch):
+        if self._roll is None or not self._is_at(Phase.FENCING, epoch):
             return
         if not self._pending and self._roll.answers:
             self._step(TimeUp())
@@ -262,7 +267,7 @@ class Driver:
             self.tasks.grace(epoch)
 
     def _grace_over(self, epoch: int) -> None:
-        if self._roll is not None and self._is_fencing(epoch):
+        if self._roll is not None and self._is_at(Phase.FENCING, epoch):
             self._is_waiting = False
             if not self._roll.answers:
                 self._look()
@@ -273,9 +278,9 @@ class Driver:
         if self._roll is not None:
             self.tasks.look(self._roll.record.epoch, self._roll_rules.by)
 
-    def _is_fencing(self, epoch: int) -> bool:
+    def _is_at(self, phase: Phase, epoch: int) -> bool:
         roll = self._roll
-        return roll is not None and roll.phase is Phase.FENCING and roll.record.epoch == epoch
+        return roll is not None and roll.phase is phase and roll.record.epoch == epoch
 
     def _committed(self, record: Record) -> None:
         roll = self._roll
@@ -346,7 +351,7 @@ class Driver:
             return False
         if roll.phase is Phase.WRITING:
             return not self._is_due()
-        return roll.phase is Phase.CLAIMING and self._claim_failed and self._held is None
+        return roll.phase is Phase.CLAIMING and self._claim_is_late and self._held is None
 
     def _is_due(self) -> bool:
         """Tell the roll how far the block is, before the next entry; whether it ends here.

@@ -23,6 +23,7 @@ __all__ = [
     "Mended",
     "Opened",
     "Places",
+    "Slow",
     "StreamBroke",
     "Unanswered",
     "Wanted",
@@ -63,6 +64,13 @@ class Again:
     """It was waited for long enough: the act is tried again."""
 
     act: ClaimNow | CommitNow | PlaceNow | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """A claim was asked for in this epoch, and it was waited for."""
+
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,7 @@ Happening: TypeAlias = (
     | Failed
     | Again
     | Places
+    | Slow
     | Answered
     | Unanswered
     | GraceOver

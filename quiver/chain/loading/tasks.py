@@ -23,6 +23,7 @@ from quiver.chain.loading.happenings import (
     Mended,
     Opened,
     Places,
+    Slow,
     StreamBroke,
     Unanswered,
 )
@@ -273,6 +274,10 @@ class Tasks:
         self._breaks[key] += 1
         seconds = min(AVOIDED * 2 ** (self._breaks[key] - 1), AVOIDED_MAX)
         self.after(Mended(pair), seconds=seconds)
+
+    def slow(self, epoch: int) -> None:
+        """Say a little later that a claim was waited for."""
+        self.after(Slow(epoch))
 
     def grace(self, epoch: int) -> None:
         """Say a little later that it was waited for."""

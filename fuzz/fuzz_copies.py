@@ -16,9 +16,11 @@ from quiver.chain.copies.entries import Extent, check_entries
 from quiver.chain.copies.format import (
     LOG_BEGIN,
     decode_floor,
+    decode_generation,
     decode_mark,
     decode_state,
     encode_floor,
+    encode_generation,
     encode_mark,
     encode_state,
 )
@@ -48,6 +50,8 @@ def one_input(data: bytes) -> None:
             assert decode_layout(encode_layout(slots)) == slots
     with suppress(DamageError, VersionError):
         assert encode_floor(decode_floor(whole)) == whole
+    with suppress(DamageError, VersionError):
+        assert encode_generation(decode_generation(whole)) == whole
     mark = decode_mark(whole)
     assert mark is None or encode_mark(mark) == whole[:20]
 

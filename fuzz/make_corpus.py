@@ -204,7 +204,7 @@ def record_seeds() -> dict[str, bytes]:
 
 def copies_seeds() -> dict[str, bytes]:
     seeds = {}
-    for name in ("open", "cut", "settled", "floor", "mark"):
+    for name in ("open", "cut", "settled", "floor", "generation", "mark"):
         golden = (GOLDEN / "copies" / name).read_bytes()
         seeds[name] = b"\0" + golden
         seeds[f"{name}-repaired"] = bytes([fuzz_copies.REPAIR]) + golden

@@ -64,6 +64,15 @@ __all__ = ["node"]
     metavar="TIME",
     help="A block that nobody writes any more is sealed then.",
 )
+@click.option(
+    "--scrub",
+    "scrub_mb",
+    default=8,
+    show_default=True,
+    metavar="MB",
+    type=click.IntRange(0, 100_000),
+    help="Megabytes a second of finished segments that are read again, to find what rots; 0: none.",
+)
 @chain_options
 def node(
     output: Output,
@@ -77,6 +86,7 @@ def node(
     host_label: str,
     audit_every: str,
     orphan_after: str,
+    scrub_mb: int,
     wire: WireOptions,
 ) -> int:
     """Be a node of a chain: keep copies of blocks, serve readers.
@@ -93,7 +103,7 @@ def node(
     Other machines reach it only with TLS. A node's certificate has the node's name among its names.
     """
     from quiver.addresses import is_loopback, parse_address
-    from quiver.chain.serving import AuditRules, ServedNode
+    from quiver.chain.serving import AuditRules, ScrubRules, ServedNode
     from quiver.clock import SystemClock
     from quiver.disk import LocalDisk
 
@@ -123,6 +133,7 @@ def node(
             clock=SystemClock(),
             options=wire,
             audit=audit,
+            scrub=ScrubRules(bytes_per_second=scrub_mb * 1_000_000),
         )
         try:
             served.start()
@@ -142,6 +153,9 @@ def _told(output: Output, served: ServedNode, name: str) -> None:
         output.line({**fields, "block_count": len(held)})
     else:
         output.text(f"{name} serves {count(len(held), 'block')} at {served.address}")
+    for damaged in served.node.damaged():
+        block = damaged.name
+        output.warn(f"block {block.number} of {block.partition} is damaged: {damaged.why}")
     for fault in served.faults:
         output.warn(str(fault))
     output.flush()

@@ -15,10 +15,12 @@ from quiver.chain.copies.format import (
     Mark,
     decode_floor,
     decode_front,
+    decode_generation,
     decode_mark,
     decode_state,
     encode_floor,
     encode_front,
+    encode_generation,
     encode_mark,
     encode_state,
 )
@@ -48,6 +50,8 @@ def test_golden_bytes_are_read_and_written_as_ever():
     assert decode_mark((GOLDEN / "mark").read_bytes()) == Mark(3, 4_711)
     assert decode_floor((GOLDEN / "floor").read_bytes()) == 8
     assert encode_floor(8) == (GOLDEN / "floor").read_bytes()
+    assert decode_generation((GOLDEN / "generation").read_bytes()) == 9
+    assert encode_generation(9) == (GOLDEN / "generation").read_bytes()
 
 
 @settings(max_examples=40)
@@ -67,9 +71,10 @@ def test_any_state_comes_back(epoch, chain, layout, is_cut):
     [
         (encode_state(SETTLED), decode_state),
         (encode_floor(8), decode_floor),
+        (encode_generation(9), decode_generation),
         (encode_front(*FRONT), lambda data: decode_front(data, *FRONT)),
     ],
-    ids=["state", "floor", "front"],
+    ids=["state", "floor", "generation", "front"],
 )
 def test_any_byte_that_changes_or_is_missing_is_found(data, decode):
     for at in range(len(data)):

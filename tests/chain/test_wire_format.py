@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver import errors
-from quiver.chain.peers import BlockName, Finished, Holding, NodeState, Route, Status
+from quiver.chain.peers import BlockName, Damaged, Finished, Holding, NodeState, Route, Status
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.faults import TEXT_BYTES_MAX, from_text, to_text
 from quiver.chain.wire.format import (
@@ -31,6 +31,8 @@ from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
     Cut,
+    DamagedAsked,
+    Damages,
     Done,
     Drop,
     DropCondemned,
@@ -53,6 +55,7 @@ from quiver.chain.wire.messages import (
     Segment,
     Settle,
     StatusAsked,
+    Verify,
 )
 from quiver.errors import DamagedEntry, DamageError, InputError, TornEntry, VersionError
 from quiver.ship.objects import Conflict, UnclearError
@@ -89,7 +92,14 @@ MESSAGES = (
     Put("r2"),
     Keys(("core_0/record", "core_1/record")),
 )
-ADDED = (Condemn(BLOCK), DropCondemned(BLOCK, 5), Condemned(5))
+ADDED = (
+    Condemn(BLOCK),
+    DropCondemned(BLOCK, 5),
+    Condemned(5),
+    Verify(BLOCK),
+    DamagedAsked(),
+    Damages((Damaged(BLOCK, "its log is gone"),)),
+)
 """Kinds that came later, each time behind those before."""
 FRAMES = (
     frame_of(Frame(FrameKind.ENTRIES, 7, 3, 1024, 41), b"entries"),

@@ -71,6 +71,46 @@ def test_a_repair_finishes_and_copies_at_once_and_says_so(run, place, nodes) -> 
     assert values_of(nodes) == list(range(40))
 
 
+def test_a_repair_that_reads_all_finds_what_is_rotten_and_copies_it_anew(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+    block = blocks_of(nodes)[0]
+    bad = block.locations[0]
+    file = nodes.folder / bad / "core_0" / f"{block.number:016d}.qseg"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.chmod(0o600)
+    file.write_bytes(data)
+    assert "nothing was to be done" in run("chain", "repair", "--metadata", place).out
+    found = run("chain", "repair", "--verify", "--metadata", place, "--json")
+    assert found.code == 1
+    acts = json.loads(found.out)["acts"]
+    (told,) = [each for each in acts if each["fault"]]
+    assert (told["act"], told["node"], told["number"]) == ("verify", bad, block.number)
+    assert "rotten" in told["fault"]
+    assert ("copy", block.number) in [(each["act"], each["number"]) for each in acts]
+    again = run("chain", "repair", "--verify", "--metadata", place)
+    assert again.code == 0
+    assert f"verify: {sum(len(each.locations) for each in blocks_of(nodes))}" in again.out
+    assert values_of(nodes) == list(range(40))
+
+
+def test_what_is_damaged_is_in_the_status(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+    block = blocks_of(nodes)[0]
+    bad = block.locations[0]
+    file = nodes.folder / bad / "core_0" / f"{block.number:016d}.qseg"
+    nodes.stop(bad)
+    file.unlink()
+    nodes.start(bad)
+    (told,) = [
+        each["damaged"]
+        for each in json.loads(run("chain", "status", "--metadata", place, "--json").out)["nodes"]
+        if each["name"] == bad
+    ]
+    assert [(each["partition"], each["number"]) for each in told] == [("core_0", block.number)]
+    assert "segment is gone" in run("chain", "status", "--metadata", place).out
+
+
 def test_a_repair_without_partitions_has_nothing_to_do(run, place) -> None:
     found = run("chain", "repair", "--metadata", place)
     assert found.code == 0

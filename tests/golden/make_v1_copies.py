@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from quiver.chain.copies.format import Mark, encode_floor, encode_front, encode_mark, encode_state
+from quiver.chain.copies.format import (
+    Mark,
+    encode_floor,
+    encode_front,
+    encode_generation,
+    encode_mark,
+    encode_state,
+)
 
 sys.path += [str(Path(__file__).parents[1] / name) for name in ("chain", "kit")]
 from test_copies_format import CUT, FRONT, OPEN, SETTLED
@@ -22,6 +29,7 @@ def copies() -> dict[str, bytes]:
         "front": encode_front(*FRONT),
         "mark": encode_mark(Mark(3, 4_711)),
         "floor": encode_floor(8),
+        "generation": encode_generation(9),
     }
 
 

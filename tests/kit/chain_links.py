@@ -69,6 +69,12 @@ class Link:
     def fetch(self, block, source, finished):
         self.call("fetch", block, source, finished)
 
+    def verify(self, block):
+        return self.call("verify", block)
+
+    def damaged(self):
+        return self.call("damaged")
+
     def condemn(self, block):
         return self.call("condemn", block)
 

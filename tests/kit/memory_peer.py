@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from quiver.chain.peers import (
     Ack,
     BlockName,
+    Damaged,
     Entries,
     Finished,
     Holding,
@@ -122,6 +123,14 @@ class MemoryPeer:
         data = b"".join(self.peers(source).segment(block))
         route = Route(block, 1, (self.name,))
         self.blocks[block] = Kept(route, "", Copy(1, len(data)), bytearray(data), finished=finished)
+
+    def verify(self, block: BlockName) -> Finished:
+        finished = self.kept(block).finished
+        assert finished is not None
+        return finished
+
+    def damaged(self) -> tuple[Damaged, ...]:
+        return (Damaged(BlockName("core_0", 99), "rotten"),)
 
     def condemn(self, block: BlockName) -> int:
         self.condemned = self.kept(block).copy.epoch + 1

@@ -15,12 +15,13 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from quiver.chain.copies.entries import ENTRY_BYTES_MAX, Extent
+from quiver.chain.copies.entries import Extent
 from quiver.chain.copies.format import CopyState, encode_state
 from quiver.chain.copies.log import BlockLog
-from quiver.chain.copies.names import LOG, SEGMENT, STATE, file_of
+from quiver.chain.copies.names import ASIDE, LOG, SEGMENT, STATE, file_of
+from quiver.chain.copies.rules import CopyRules, said
 from quiver.chain.copies.segments import make_segment, read_file
 from quiver.chain.peers import BlockName, Entries, Finished, Holding, Route
 from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
@@ -28,24 +29,7 @@ from quiver.disk import Disk, remove
 from quiver.disk import replace as put
 from quiver.errors import FencedError, InputError, MissingError
 
-__all__ = ["BlockCopy", "CopyRules"]
-
-
-@dataclass(frozen=True, slots=True)
-class CopyRules:
-    """What holds for all copies of a node."""
-
-    node: str
-    boot: bytes = bytes(16)
-    """Of the machine, as it runs now; another one says that its power was gone."""
-    entry_bytes_max: int = 256 << 20
-    block_bytes_max: int = 4 << 30
-    """No block grows beyond, whatever is sent."""
-
-    def __post_init__(self) -> None:
-        """Check that entries can be read back."""
-        if not 0 < self.entry_bytes_max <= ENTRY_BYTES_MAX:
-            raise InputError(f"entry_bytes_max is {self.entry_bytes_max}")
+__all__ = ["BlockCopy"]
 
 
 class BlockCopy:
@@ -99,7 +83,7 @@ class BlockCopy:
             epoch = self._promised(route.epoch)
             log = self._usable_log()
             if log.extent.length or self._state.sealed is not None or self._stream:
-                raise InputError(f"{_said(self.name)} is not empty: no room is made for it again")
+                raise InputError(f"{said(self.name)} is not empty: no room is made for it again")
             self._put(self._state._replace(epoch=epoch, chain=route.chain, layout=layout))
 
     def begin(self, route: Route) -> int:
@@ -111,7 +95,7 @@ class BlockCopy:
             self._check_open(route.epoch)
             if (route.epoch, route.chain) != (self._state.epoch, self._state.chain):
                 raise InputError(
-                    f"room for {_said(self.name)} was made in epoch {self._state.epoch} for "
+                    f"room for {said(self.name)} was made in epoch {self._state.epoch} for "
                     f"{', '.join(self._state.chain)}, not in {route.epoch} for "
                     f"{', '.join(route.chain)}"
                 )
@@ -126,7 +110,7 @@ class BlockCopy:
         """
         with self._lock:
             if stream != self._stream:
-                raise InputError(f"another stream of {_said(self.name)} was opened")
+                raise InputError(f"another stream of {said(self.name)} was opened")
             log = self._usable_log()
             copy, extent = Copy(self._state.epoch, log.extent.length), log.extent
             for entries in frames:
@@ -141,7 +125,7 @@ class BlockCopy:
                     )
             if extent.length > self._rules.block_bytes_max:
                 raise InputError(
-                    f"{_said(self.name)} would have {extent.length:,} bytes, the most is "
+                    f"{said(self.name)} would have {extent.length:,} bytes, the most is "
                     f"{self._rules.block_bytes_max:,}"
                 )
             log.append([entries.body for entries in frames], extent)
@@ -185,12 +169,12 @@ class BlockCopy:
         with self._lock:
             if self._state.sealed is not None:
                 if self._state.sealed != ends:
-                    raise InputError(f"{_said(self.name)} ends elsewhere: {self._state.sealed}")
+                    raise InputError(f"{said(self.name)} ends elsewhere: {self._state.sealed}")
                 return
             log = self._usable_log()
             found = log.extent_at(sealed.length)
             if found != (sealed.length, sealed.last_seq, sealed.start, sealed.end):
-                raise InputError(f"{_said(self.name)} is another one up to there: {found}")
+                raise InputError(f"{said(self.name)} is another one up to there: {found}")
             self._put(self._state._replace(sealed=ends))
             log.cut(sealed.length, sealed.last_seq)
             self._changed.notify_all()
@@ -203,7 +187,7 @@ class BlockCopy:
                 if state.finished is not None:
                     return state.finished
                 if state.sealed is None:
-                    raise InputError(f"{_said(self.name)} is not cut yet")
+                    raise InputError(f"{said(self.name)} is not cut yet")
             finished = make_segment(self._disk, state, self._rules.entry_bytes_max)
             with self._lock:
                 self._put(self._state._replace(finished=finished))
@@ -214,7 +198,7 @@ class BlockCopy:
         with self._finishing, self._lock:
             if self._state.finished != finished:
                 raise InputError(
-                    f"{_said(self.name)} has another segment here, or none: "
+                    f"{said(self.name)} has another segment here, or none: "
                     f"{self._state.finished!r:.200}",
                     hint="fetch the finished one first",
                 )
@@ -253,7 +237,7 @@ class BlockCopy:
                     visible, is_cut = self._visible()
                 log = self._usable_log()
             if offset > visible and is_cut:
-                raise InputError(f"{_said(self.name)} ends at {visible:,}, before {offset:,}")
+                raise InputError(f"{said(self.name)} ends at {visible:,}, before {offset:,}")
             if offset < visible:
                 for piece in log.read(offset, visible):
                     offset += len(piece)
@@ -273,7 +257,7 @@ class BlockCopy:
         if not state.chain or state.chain[-1] != self._rules.node:
             tail = state.chain[-1] if state.chain else "nobody"
             raise InputError(
-                f"{_said(self.name)} is open, and not read here", hint=f"its tail is {tail}"
+                f"{said(self.name)} is open, and not read here", hint=f"its tail is {tail}"
             )
         return self._log.synced.length, False
 
@@ -282,7 +266,7 @@ class BlockCopy:
         with self._lock:
             finished = self._state.finished
         if finished is None:
-            raise MissingError(f"{_said(self.name)} is not finished here", path=self._rules.node)
+            raise MissingError(f"{said(self.name)} is not finished here", path=self._rules.node)
         return read_file(self._disk, file_of(self.name, SEGMENT), finished.size)
 
     # its files ---------------------------------------------------------------------------------
@@ -315,10 +299,35 @@ class BlockCopy:
             self._give_up(condemned)
             self._remove_data()
 
+    def lose_segment(self, finished: Finished) -> bool:
+        """Do without a segment that is rotten; False: there was no log to make it of again.
+
+        Then the copy is set aside, durably. Nothing is done if it has another segment by now.
+        """
+        with self._finishing, self._lock:
+            if self._is_dropped or self._state.finished != finished:
+                return True
+            if self._log is None:
+                self._set_aside(SEGMENT)
+                return False
+            self._put(self._state._replace(finished=None))
+            remove(self._disk, file_of(self.name, SEGMENT))
+            return True
+
+    def set_log_aside(self) -> None:
+        """Let nothing in and nobody read; the log stays under another name, durably."""
+        with self._finishing, self._lock:
+            self._set_aside(LOG)
+
+    def _set_aside(self, kind: str) -> None:
+        self._give_up(0)
+        self._disk.rename(file_of(self.name, kind), file_of(self.name, ASIDE))
+        self._disk.sync_dir(self.name.partition)
+
     def _give_up(self, condemned: int) -> None:
         if condemned and condemned != self._condemned:
             raise FencedError(
-                f"{_said(self.name)} is wanted again: it is not dropped",
+                f"{said(self.name)} is wanted again: it is not dropped",
                 hint="read the partition's record again",
             )
         self._is_dropped = True
@@ -330,7 +339,7 @@ class BlockCopy:
         self._changed.notify_all()
 
     def _remove_data(self) -> None:
-        for kind in (LOG, SEGMENT):
+        for kind in (LOG, SEGMENT, ASIDE):
             remove(self._disk, file_of(self.name, kind))
 
     def close(self) -> None:
@@ -357,7 +366,7 @@ class BlockCopy:
 
     def _put(self, state: CopyState) -> None:
         if self._is_dropped:  # Whoever had it in hand would bring it back.
-            raise MissingError(f"{_said(self.name)} was dropped here", path=self._rules.node)
+            raise MissingError(f"{said(self.name)} was dropped here", path=self._rules.node)
         put(self._disk, file_of(self.name, STATE), encode_state(state))
         self._state = state
 
@@ -368,7 +377,7 @@ class BlockCopy:
     def _check_open(self, epoch: int) -> None:
         if self._state.sealed is not None:
             raise FencedError(
-                f"{_said(self.name)} was cut",
+                f"{said(self.name)} was cut",
                 epoch=epoch,
                 current=self._state.epoch,
                 hint="read the partition's record again",
@@ -384,11 +393,7 @@ class BlockCopy:
 
     def _without_log(self) -> MissingError:
         return MissingError(
-            f"{_said(self.name)} has no log here",
+            f"{said(self.name)} has no log here",
             path=self._rules.node,
             hint="its segment can be read",
         )
-
-
-def _said(name: BlockName) -> str:
-    return f"block {name.number} of {name.partition}"

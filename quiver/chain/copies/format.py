@@ -6,7 +6,7 @@
 
     state    top (16) | head (40) | sealed | finished | texts | layout | crc32c u32
     log      front (44) | ... | mark | ... | mark | ... | entry (from byte 4,096 on) | entry | ...
-    floor    top (16) | number u64 | crc32c u32
+    floor    top (16) | number u64 | crc32c u32   (a generation too)
 
 Everything is little-endian, and all texts are UTF-8. Pure: bytes in, values out.
 """
@@ -34,10 +34,12 @@ __all__ = [
     "Mark",
     "decode_floor",
     "decode_front",
+    "decode_generation",
     "decode_mark",
     "decode_state",
     "encode_floor",
     "encode_front",
+    "encode_generation",
     "encode_mark",
     "encode_state",
 ]
@@ -68,6 +70,7 @@ LOG_BEGIN: Final = 4096
 _STATE: Final = b"QUIVER\0K"
 _LOG: Final = b"QUIVER\0C"
 _FLOOR: Final = b"QUIVER\0F"
+_GENERATION: Final = b"QUIVER\0G"
 _CUT: Final = 1
 _FINISHED: Final = 2
 _SETTLED: Final = 4
@@ -227,17 +230,35 @@ def decode_mark(data: bytes) -> Mark | None:
 
 def encode_floor(number: int) -> bytes:
     """Write below which number no room is made any more."""
-    if not 0 <= number <= NUMBER_MAX:
-        raise InputError(f"a block may not have the number {number}")
-    return _whole(_FLOOR, number.to_bytes(8, "little"))
+    return _numbered(_FLOOR, number)
 
 
 def decode_floor(data: bytes) -> int:
     """Read it; raises TornEntry, DamagedEntry, VersionError."""
-    reader = _Reader(_opened(data, _FLOOR))
+    return _number_in(_FLOOR, data)
+
+
+def encode_generation(number: int) -> bytes:
+    """Write how new a folder is."""
+    return _numbered(_GENERATION, number)
+
+
+def decode_generation(data: bytes) -> int:
+    """Read it; raises TornEntry, DamagedEntry, VersionError."""
+    return _number_in(_GENERATION, data)
+
+
+def _numbered(magic: bytes, number: int) -> bytes:
+    if not 0 <= number <= NUMBER_MAX:
+        raise InputError(f"{number} is out of range")
+    return _whole(magic, number.to_bytes(8, "little"))
+
+
+def _number_in(magic: bytes, data: bytes) -> int:
+    reader = _Reader(_opened(data, magic))
     number = int.from_bytes(reader.take(8), "little")
     if reader.rest or number > NUMBER_MAX:
-        raise reader.damage("a floor is impossible", number)
+        raise reader.damage("a number is impossible", number)
     return number
 
 

@@ -9,15 +9,27 @@ from quiver.chain.copies.format import NUMBER_MAX
 from quiver.chain.peers import BlockName
 from quiver.errors import InputError
 
-__all__ = ["FLOOR", "LOG", "SEGMENT", "STATE", "block_of", "check_name", "file_of", "is_partition"]
+__all__ = [
+    "ASIDE",
+    "FLOOR",
+    "LOG",
+    "SEGMENT",
+    "STATE",
+    "block_of",
+    "check_name",
+    "file_of",
+    "is_partition",
+]
 
 STATE: Final = "copy"
 LOG: Final = "log"
 SEGMENT: Final = "qseg"
+ASIDE: Final = "aside"
+"""A segment that is rotten, or a log of a folder that is older than it should be."""
 FLOOR: Final = "floor"
 
 _PARTITION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-_FILE: Final = re.compile(r"([0-9]{16}|[1-9][0-9]{16,18})\.(copy|log|qseg)")
+_FILE: Final = re.compile(r"([0-9]{16}|[1-9][0-9]{16,18})\.(copy|log|qseg|aside)")
 
 
 def check_name(name: BlockName) -> None:

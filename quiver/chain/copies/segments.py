@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import blake3
@@ -17,7 +17,7 @@ from quiver.errors import DamagedEntry, DamageError, InputError
 from quiver.segment import SegmentLabel, write_segment
 from quiver.wal.format import decode_bundle, frame_at
 
-__all__ = ["make_segment", "read_file", "take_segment"]
+__all__ = ["check_segment", "make_segment", "read_file", "take_segment"]
 
 _PIECE: Final = 1 << 20
 _STORE_ID_BYTES: Final = 16
@@ -86,6 +86,27 @@ def take_segment(
     except BaseException:
         file.discard()
         raise
+
+
+def check_segment(
+    disk: Disk, name: BlockName, finished: Finished, *, pause: Callable[[int], None]
+) -> None:
+    """Read a segment anew; raises DamagedEntry if it is not the one that was finished.
+
+    ``pause`` is told each number of bytes that was read, and may wait.
+    """
+    path = file_of(name, SEGMENT)
+    digest = blake3.blake3()
+    for piece in read_file(disk, path, finished.size):
+        digest.update(piece)
+        pause(len(piece))
+    if digest.digest() != finished.digest:
+        raise DamagedEntry(
+            "a segment is rotten: its bytes are not those that were written",
+            path=disk.locate(path),
+            expected=finished.digest.hex(),
+            found=digest.hexdigest(),
+        )
 
 
 def read_file(disk: Disk, path: str, size: int | None) -> Iterator[bytes]:

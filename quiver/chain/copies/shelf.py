@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final
 
-from quiver.chain.copies.copy import BlockCopy, CopyRules
+from quiver.chain.copies.copy import BlockCopy
 from quiver.chain.copies.format import (
     NUMBER_MAX,
-    STATE_BYTES_MAX,
     CopyState,
     decode_floor,
-    decode_state,
     encode_floor,
     faulty_state,
 )
 from quiver.chain.copies.log import BlockLog
 from quiver.chain.copies.names import (
+    ASIDE,
     FLOOR,
     LOG,
     SEGMENT,
@@ -28,15 +28,25 @@ from quiver.chain.copies.names import (
     file_of,
     is_partition,
 )
-from quiver.chain.copies.segments import take_segment
+from quiver.chain.copies.opening import open_copy, read_small
+from quiver.chain.copies.rules import CopyRules, said
+from quiver.chain.copies.segments import check_segment, take_segment
 from quiver.chain.peers import BlockName, Finished, Holding, Route, decode_layout
 from quiver.disk import Disk, Lock, is_temporary, remove, replace
-from quiver.errors import CapacityError, DamagedEntry, DamageError, InputError, MissingError
+from quiver.errors import (
+    CapacityError,
+    DamagedEntry,
+    DamageError,
+    InputError,
+    MissingError,
+    PoisonedError,
+    QuiverError,
+    StorageError,
+)
 
 __all__ = ["Copies"]
 
 _LOCK: Final = "LOCK"
-_MINE: Final = {STATE, LOG, SEGMENT}
 
 
 class Copies:
@@ -160,6 +170,8 @@ class Copies:
                 copy = BlockCopy(self._disk, state, log=None, rules=self._rules)
                 put_file()
                 copy.put_state()
+                for kind in (LOG, ASIDE):  # Of a copy that was damaged.
+                    remove(self._disk, file_of(name, kind))
                 self._copies[name] = copy
                 self.damaged.pop(name, None)
                 return True
@@ -204,11 +216,66 @@ class Copies:
             copy.drop(condemned)
             self._forget(name, copy)
         elif damaged is not None:
-            for kind in (STATE, LOG, SEGMENT):
+            for kind in (STATE, LOG, SEGMENT, ASIDE):
                 remove(self._disk, file_of(name, kind))
             self._disk.sync_dir(name.partition)
             with self._lock:
                 self.damaged.pop(name, None)
+
+    # to doubt ----------------------------------------------------------------------------------
+
+    def verify(self, name: BlockName, pause: Callable[[int], None]) -> Finished:
+        """Read a segment anew; one that is not what was finished is set aside, and told.
+
+        It is made again of its log if that is here, and else fetched by whoever repairs.
+        """
+        copy = self[name]
+        finished = copy.holding.finished
+        if finished is None:
+            raise MissingError(f"{said(name)} is not finished here", path=self._rules.node)
+        try:
+            check_segment(self._disk, name, finished, pause=pause)
+        except (DamageError, StorageError) as error:
+            damage = self._damage(error, file_of(name, SEGMENT))
+            self._lose_segment(name, copy, finished=finished, damage=damage)
+            raise damage from error
+        return finished
+
+    def _lose_segment(
+        self, name: BlockName, copy: BlockCopy, *, finished: Finished, damage: DamageError
+    ) -> None:
+        try:
+            is_here = copy.lose_segment(finished)
+        except StorageError:  # Its disk refuses; nobody is served from it all the same.
+            is_here = False
+        if not is_here:
+            self._set_apart(name, copy, damage)
+
+    def distrust(self, why: str) -> None:
+        """Set all logs aside that may lack what was acknowledged, durably; they are damaged then.
+
+        A log that was cut is what the record says; the others are of blocks that were open.
+        """
+        with self._lock:
+            doubted = [(name, copy) for name, copy in self._copies.items() if not copy.is_cut]
+        for name, copy in doubted:
+            copy.set_log_aside()
+            place = self._disk.locate(file_of(name, ASIDE))
+            self._set_apart(name, copy, DamagedEntry(why, path=place))
+
+    def _set_apart(self, name: BlockName, copy: BlockCopy, damage: DamageError) -> None:
+        with self._lock:
+            if self._copies.get(name) is copy:
+                del self._copies[name]
+                self.damaged[name] = damage
+
+    def _damage(self, error: QuiverError, path: str) -> DamageError:
+        """Give what is wrong with bytes; raises what is no fault of theirs, or of the disk."""
+        if isinstance(error, DamageError):
+            return error if error.path else error.at(self._disk.locate(path))
+        if isinstance(error, StorageError) and error.errno not in (errno.EIO, errno.ENOENT):
+            raise error
+        return DamagedEntry(f"it cannot be read: {error.message}", path=self._disk.locate(path))
 
     def _raise_floor(self, name: BlockName) -> None:
         with self._lock:
@@ -247,7 +314,13 @@ class Copies:
     def _scan(self, partition: str) -> None:
         """Look at one partition: open what has a state, and delete what has none."""
         found: dict[BlockName, set[str]] = {}
-        for each in self._disk.list_dir(partition):
+        try:
+            listed = self._disk.list_dir(partition)
+        except StorageError as error:
+            self.faults.append(self._damage(error, partition))
+            self._floors[partition] = NUMBER_MAX
+            return
+        for each in listed:
             whose = block_of(partition, each.name)
             if whose is not None:
                 found.setdefault(whose[0], set()).add(whose[1])
@@ -261,56 +334,13 @@ class Copies:
                     remove(self._disk, file_of(name, kind))
                 continue
             try:
-                self._copies[name] = self._opened(name, kinds)
-            except DamageError as error:
-                self.damaged[name] = error
+                self._copies[name] = open_copy(self._disk, name, kinds, rules=self._rules)
+            except (DamageError, StorageError, PoisonedError) as error:
+                self.damaged[name] = self._damage(error, file_of(name, STATE))
 
     def _floor(self, path: str) -> int:
         try:
-            return decode_floor(self._bytes(path))
-        except DamageError as error:
-            self.faults.append(error.at(self._disk.locate(path)))
+            return decode_floor(read_small(self._disk, path))
+        except (DamageError, StorageError) as error:
+            self.faults.append(self._damage(error, path))
             return NUMBER_MAX
-
-    def _opened(self, name: BlockName, kinds: set[str]) -> BlockCopy:
-        path = file_of(name, STATE)
-        try:
-            state = decode_state(self._bytes(path))
-            if state.name != name:
-                raise DamagedEntry("it is of another block", found=state.name)
-        except DamageError as error:
-            raise error.at(self._disk.locate(path)) from error
-        if state.finished is not None and SEGMENT not in kinds:
-            raise DamagedEntry(
-                "its segment is gone", path=self._disk.locate(file_of(name, SEGMENT))
-            )
-        if state.is_settled:
-            if LOG in kinds:
-                remove(self._disk, file_of(name, LOG))
-            return BlockCopy(self._disk, state, log=None, rules=self._rules)
-        if LOG not in kinds:
-            raise DamagedEntry("its log is gone", path=self._disk.locate(file_of(name, LOG)))
-        log = BlockLog.open(
-            self._disk,
-            file_of(name, LOG),
-            name,
-            entry_bytes_max=self._rules.entry_bytes_max,
-            is_same_boot=state.boot == self._rules.boot,
-        )
-        copy = BlockCopy(self._disk, state, log=log, rules=self._rules)
-        try:
-            copy.cut_again()
-        except InputError as error:
-            copy.close()
-            raise DamagedEntry(
-                f"it is not what was sealed: {error}",
-                path=self._disk.locate(file_of(name, LOG)),
-            ) from error
-        return copy
-
-    def _bytes(self, path: str) -> bytes:
-        file = self._disk.open(path)
-        try:
-            return file.read(0, STATE_BYTES_MAX)
-        finally:
-            file.close()

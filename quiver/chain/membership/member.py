@@ -45,6 +45,8 @@ class Member(NamedTuple):
     total_bytes: int
     counter: int
     """One more each second; whoever sees it stand still for long holds the node for gone."""
+    generation: int = 0
+    """How new the node's folder is; the folder has it before it stands here. 0: unknown."""
 
     @property
     def state_name(self) -> str:
@@ -91,7 +93,8 @@ def decode_member(data: bytes, path: str) -> Member:
     """Read an entry; raises DamagedEntry."""
     try:
         found = json.loads(data)
-        values = [found[name] for name in Member._fields]
+        values = [found[name] for name in Member._fields[:-1]]
+        values.append(found.get("generation", 0))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedEntry("it says nothing of a node", path=path) from error
     name, address, host, state, *numbers = values

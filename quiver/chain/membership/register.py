@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from quiver.chain.membership.member import (
@@ -17,11 +18,19 @@ from quiver.chain.membership.member import (
 from quiver.chain.metadata import Metadata, swap
 from quiver.chain.peers import NodeState
 from quiver.clock import Clock
-from quiver.errors import DamageError, InputError, LockedError, MissingError, QuiverError
+from quiver.errors import (
+    DamageError,
+    InputError,
+    LockedError,
+    MissingError,
+    QuiverError,
+    StorageError,
+)
 
 __all__ = ["BEAT_SECONDS", "Registration"]
 
 BEAT_SECONDS: Final = 1.0
+_RISE_BEATS: Final = 10
 
 
 class Registration:
@@ -36,8 +45,12 @@ class Registration:
         host: str = "",
         room: Callable[[], tuple[int, int]],
         clock: Clock,
+        rise: Callable[[int], int] | None = None,
     ) -> None:
-        """Take what does not change; ``room`` gives the free and all bytes of the disk."""
+        """Take what does not change; ``room`` gives the free and all bytes of the disk.
+
+        ``rise`` is given the generation that is remembered, and keeps and gives a greater one.
+        """
         if len(host) > TEXT_MAX or len(address) > TEXT_MAX:
             raise InputError(f"address and host have at most {TEXT_MAX} letters: {host!r:.80}")
         self._metadata = metadata
@@ -48,6 +61,8 @@ class Registration:
         self._clock = clock
         self._lock = threading.Lock()
         self._has_beaten = False
+        self._rise = rise
+        self._beats = 0
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self.state: NodeState | None = NodeState.INITIALIZING
@@ -65,10 +80,11 @@ class Registration:
                 kept = self._metadata.get(key)
             except MissingError:
                 kept = None
-            counter = 1
+            counter, generation = 1, 0
             if kept is not None:
                 before = self._decoded(kept.data)
-                counter = before.counter + 1 if before else 1
+                if before is not None:
+                    counter, generation = before.counter + 1, before.generation
                 is_other = before is not None and before.address != self._address
                 if self._has_beaten and is_other:
                     raise LockedError(
@@ -78,7 +94,7 @@ class Registration:
             free, total = self._room()
             member = Member(
                 *(self._name, self._address, self._host, self.state),
-                *(free, total, counter),
+                *(free, total, counter, self._risen(generation)),
             )
             if not swap(self._metadata, key, kept, data=encode_member(member), clock=self._clock):
                 raise LockedError(
@@ -87,6 +103,23 @@ class Registration:
                 )
             self._has_beaten = True
             return member
+
+    def _risen(self, generation: int) -> int:
+        """Have the generation rise at the first beat and each tenth one, if the disk has room."""
+        is_due = self._beats % _RISE_BEATS == 0
+        if self._rise is not None and is_due:
+            with suppress(StorageError):  # Then others remember the one before it.
+                generation = self._rise(generation)
+        self._beats += 1
+        return generation
+
+    def remembered(self) -> int:
+        """Give the generation that others remember; 0 if they know none."""
+        try:
+            found = self._decoded(self._metadata.get(key_of(self._name)).data)
+        except MissingError:
+            return 0
+        return found.generation if found else 0
 
     def rival(self) -> str:
         """Give where another node of this name says that it is; empty if none does."""
@@ -118,6 +151,7 @@ class Registration:
         if self._thread is not None:
             self._thread.join()
         self.state = state
+        self._beats = 0  # A copy of the folder that was made while it ran is older from here on.
         if self._has_beaten:
             self.beat()
 

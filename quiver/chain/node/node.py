@@ -11,6 +11,7 @@ from quiver.chain.node.passage import Passage
 from quiver.chain.peers import (
     Ack,
     BlockName,
+    Damaged,
     Finished,
     NodeState,
     Peers,
@@ -128,6 +129,8 @@ class LocalNode:
 
     def fence(self, block: BlockName, epoch: int) -> Answer:
         """Promise durably to let no smaller epoch in; a stream of one is broken."""
+        if self.state is NodeState.INITIALIZING:  # What it has may be older than it should be.
+            self._check_serving()
         answer = self._copies[block].fence(epoch)
         self._stop(block, f"epoch {epoch} fenced block {block.number}", epoch)
         return answer
@@ -151,6 +154,10 @@ class LocalNode:
         if self._copies.is_wanted(block, finished):
             return
         self._copies.keep(block, self._peers(source).segment(block), finished)
+
+    def verify(self, block: BlockName, pause: Callable[[int], None] = lambda _: None) -> Finished:
+        """Read a finished segment anew; one that is rotten is set aside."""
+        return self._copies.verify(block, pause)
 
     def condemn(self, block: BlockName) -> int:
         """Give what a copy can be dropped with as long as nobody wants it again."""
@@ -189,6 +196,11 @@ class LocalNode:
         """Say what there is."""
         free, total = self._room()
         return Status(self._name, self.state, free, total, self._copies.holdings())
+
+    def damaged(self) -> tuple[Damaged, ...]:
+        """Say which copies are damaged, and why."""
+        found = sorted(self._copies.damaged.copy().items())
+        return tuple(Damaged(name, str(error)) for name, error in found)
 
     def close(self) -> None:
         """End all streams and let go of the files."""

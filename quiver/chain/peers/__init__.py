@@ -7,6 +7,7 @@ from quiver.chain.peers.peer import Peer, Peers, Stream
 from quiver.chain.peers.values import (
     Ack,
     BlockName,
+    Damaged,
     Entries,
     Finished,
     Holding,
@@ -18,6 +19,7 @@ from quiver.chain.peers.values import (
 __all__ = [
     "Ack",
     "BlockName",
+    "Damaged",
     "Entries",
     "Finished",
     "Holding",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from quiver.chain.peers.values import Ack, BlockName, Entries, Finished, Route, Status
+from quiver.chain.peers.values import Ack, BlockName, Damaged, Entries, Finished, Route, Status
 from quiver.chain.sealing import Answer, Sealed
 from quiver.errors import QuiverError
 
@@ -105,6 +105,10 @@ class Peer(Protocol):
         """
         ...
 
+    def verify(self, block: BlockName) -> Finished:
+        """Read a finished segment anew; DamagedEntry if it is rotten, and then it is set aside."""
+        ...
+
     def condemn(self, block: BlockName) -> int:
         """Give what a copy can be dropped with, until it is fetched or condemned again."""
         ...
@@ -119,6 +123,10 @@ class Peer(Protocol):
 
     def status(self) -> Status:
         """Say what there is."""
+        ...
+
+    def damaged(self) -> tuple[Damaged, ...]:
+        """Say which copies are damaged: those are not in ``status``."""
         ...
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Ack", "BlockName", "Entries", "Finished", "Holding", "NodeState", "Route", "Status"]
+__all__ = [
+    "Ack",
+    "BlockName",
+    "Damaged",
+    "Entries",
+    "Finished",
+    "Holding",
+    "NodeState",
+    "Route",
+    "Status",
+]
 
 
 class BlockName(NamedTuple):
@@ -62,6 +72,13 @@ class Holding(NamedTuple):
     """Of its log; 0 if there is none any more."""
     finished: Finished | None
     """None: it is a log of entries yet."""
+
+
+class Damaged(NamedTuple):
+    """A copy from which nobody is served."""
+
+    name: BlockName
+    why: str
 
 
 class NodeState(Enum):

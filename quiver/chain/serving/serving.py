@@ -8,13 +8,14 @@ from contextlib import suppress
 from typing import Final, Self
 
 from quiver.addresses import parse_address
-from quiver.chain.copies import Copies, CopyRules
+from quiver.chain.copies import Copies, CopyRules, Generation
 from quiver.chain.membership import Members, Registration
 from quiver.chain.membership.member import check_node_name
 from quiver.chain.metadata import Metadata
 from quiver.chain.node import LocalNode
 from quiver.chain.peers import NodeState
 from quiver.chain.serving.auditing import Auditing, AuditRules
+from quiver.chain.serving.scrubbing import Scrubbing, ScrubRules
 from quiver.chain.serving.syncing import sync_with_records
 from quiver.chain.wire import RemotePeer, Server, WireOptions
 from quiver.chain.workers import ThreadWorkers
@@ -58,6 +59,7 @@ class ServedNode:
         advertise: str = "",
         options: WireOptions | None = None,
         audit: AuditRules | None = None,
+        scrub: ScrubRules | None = None,
     ) -> None:
         """Take the folder and the address; ``start`` lets others know.
 
@@ -76,7 +78,8 @@ class ServedNode:
         self.faults: list[QuiverError] = []
         """What could not be synced with the records, as of the last time."""
         self.members = Members(metadata, clock=clock, options=options)
-        copies = Copies(disk, CopyRules(name, boot=machine_boot()))
+        self._copies = copies = Copies(disk, CopyRules(name, boot=machine_boot()))
+        self._generation = Generation(disk)
         self.node = LocalNode(name, copies, peers=self.members, workers=ThreadWorkers(), room=room)
         self.node.state = NodeState.INITIALIZING
         try:
@@ -94,7 +97,9 @@ class ServedNode:
             host=host,
             room=room,
             clock=clock,
+            rise=self._generation.rise,
         )
+        self.scrubbing = Scrubbing(self.node, scrub or ScrubRules())
         self.auditing = Auditing(
             self.node,
             metadata,
@@ -117,6 +122,7 @@ class ServedNode:
         give two answers to one fence.
         """
         self._check_alone()
+        self._check_folder()
         self._enter(NodeState.INITIALIZING)
         self._registration.start()
         self._enter(NodeState.SYNCING)
@@ -125,6 +131,7 @@ class ServedNode:
         self._thread = threading.Thread(target=self._run, name="quiver-sync", daemon=True)
         self._thread.start()
         self.auditing.start()
+        self.scrubbing.start()
 
     def sync(self) -> None:
         """Do what the records say of its blocks; again each five seconds while it serves."""
@@ -136,7 +143,8 @@ class ServedNode:
         Waits so long for that if there are streams: who writes them seals, and goes on elsewhere.
         """
         if self.node.state is not NodeState.DRAINING:
-            self._enter(NodeState.DRAINING)
+            with suppress(QuiverError):  # Streams are told also while the metadata are away.
+                self._enter(NodeState.DRAINING)
         if self._server.drain():
             self._over.wait(seconds)
 
@@ -146,6 +154,7 @@ class ServedNode:
         if self._thread is not None:
             self._thread.join()
         self.auditing.stop()
+        self.scrubbing.stop()
         self._server.close(seconds=seconds)
         self.node.close()
         with suppress(QuiverError):  # Others find out in a few seconds.
@@ -175,6 +184,16 @@ class ServedNode:
         peer.close()
         if self.faults:
             raise self.faults[0]
+
+    def _check_folder(self) -> None:
+        """Take no log for whole that was put back as it was some time ago."""
+        remembered = self._registration.remembered()
+        if self._generation.is_behind(remembered):
+            self._copies.distrust(
+                f"the folder of {self._name} is older ({self._generation.number}) than what others "
+                f"remember of it ({remembered}), so this log may lack what was acknowledged; if it "
+                "lacks nothing, stop the node and let the file end in .log again"
+            )
 
     def _enter(self, state: NodeState) -> None:
         self.node.state = state

@@ -87,9 +87,18 @@ class Finisher:
             self._peers(node).fetch(name, source, wanted)
         except QuiverError as error:
             self._tell(Done("copy", name.number, node, error))
+            if isinstance(error, DamageError):
+                self._verify(name, source)
             return False
         self._tell(Done("copy", name.number, node))
         return True
+
+    def _verify(self, name: BlockName, node: str) -> None:
+        """Have a node look whether its segment is rotten; it sets it aside then."""
+        try:
+            self._peers(node).verify(name)
+        except QuiverError as error:
+            self._tell(Done("verify", name.number, node, error))
 
     def _made(self, name: BlockName, block: Block, node: str) -> Finished:
         peer = self._peers(node)

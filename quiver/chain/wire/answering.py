@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import Final
+
 from quiver.chain.metadata import Metadata
-from quiver.chain.peers import Peer
+from quiver.chain.peers import Damaged, Peer
 from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
     Cut,
+    DamagedAsked,
+    Damages,
     Done,
     Drop,
     DropCondemned,
@@ -25,10 +30,14 @@ from quiver.chain.wire.messages import (
     Put,
     Settle,
     StatusAsked,
+    Verify,
 )
 from quiver.errors import InputError
 
 __all__ = ["Desk"]
+
+_DAMAGED_MAX: Final = 1000
+_WHY_MAX: Final = 400
 
 
 class Desk:
@@ -54,8 +63,8 @@ class Desk:
                 peer.settle(block, finished)
             case Fetch(block, source, finished):
                 peer.fetch(block, source, finished)
-            case Condemn() | Drop() | DropCondemned():
-                return self._dropped(asked)
+            case Condemn() | Drop() | DropCondemned() | Verify() | DamagedAsked():
+                return self._cared(asked)
             case StatusAsked():
                 return peer.status()
             case MetaGet() | MetaCas() | MetaKeys() | MetaDelete():
@@ -64,7 +73,8 @@ class Desk:
                 raise InputError(f"{type(asked).__name__} is nothing that can be asked")
         return Done()
 
-    def _dropped(self, asked: Condemn | Drop | DropCondemned) -> Message:
+    def _cared(self, asked: Condemn | Drop | DropCondemned | Verify | DamagedAsked) -> Message:
+        """Answer what whoever looks after copies asks."""
         match asked:
             case Condemn(block):
                 return Condemned(self._peer.condemn(block))
@@ -72,6 +82,10 @@ class Desk:
                 self._peer.drop(block, token)
             case Drop(block):
                 self._peer.drop(block)
+            case Verify(block):
+                return self._peer.verify(block)
+            case DamagedAsked():
+                return Damages(tuple(map(_shortened, islice(self._peer.damaged(), _DAMAGED_MAX))))
         return Done()
 
     def _metadata_answer(self, asked: MetaGet | MetaCas | MetaKeys | MetaDelete) -> Message:
@@ -89,3 +103,7 @@ class Desk:
             case MetaDelete(key):
                 metadata.delete(key)
         return Done()
+
+
+def _shortened(damaged: Damaged) -> Damaged:
+    return damaged._replace(why=damaged.why.encode("ascii", "replace").decode()[:_WHY_MAX])

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from pyarrow import flight
 
-from quiver.chain.peers import Ack, BlockName, Finished, Route, Status, Stream
+from quiver.chain.peers import Ack, BlockName, Damaged, Finished, Route, Status, Stream
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.bodies import taken
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
@@ -17,6 +17,8 @@ from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
     Cut,
+    DamagedAsked,
+    Damages,
     Done,
     Drop,
     DropCondemned,
@@ -32,6 +34,7 @@ from quiver.chain.wire.messages import (
     Segment,
     Settle,
     StatusAsked,
+    Verify,
 )
 from quiver.chain.wire.outgoing import Outgoing
 from quiver.chain.wire.owner import Owner
@@ -137,6 +140,10 @@ class RemotePeer:
         seconds = self._options.copy_timeout
         self.ask(Fetch(block, source, finished), Done, seconds=seconds)
 
+    def verify(self, block: BlockName) -> Finished:
+        """Read a finished segment anew."""
+        return self.ask(Verify(block), Finished, seconds=self._options.copy_timeout)
+
     def condemn(self, block: BlockName) -> int:
         """Give what a copy can be dropped with as long as nobody wants it again."""
         return self.ask(Condemn(block), Condemned).token
@@ -148,6 +155,10 @@ class RemotePeer:
     def status(self) -> Status:
         """Say what there is."""
         return self.ask(StatusAsked(), Status)
+
+    def damaged(self) -> tuple[Damaged, ...]:
+        """Say which copies are damaged; a thousand at most."""
+        return self.ask(DamagedAsked(), Damages).copies
 
     def close(self) -> None:
         """Let go of the connection; the next call makes another one."""

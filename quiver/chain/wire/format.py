@@ -17,7 +17,15 @@ from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
 
-from quiver.chain.peers.values import BlockName, Finished, Holding, NodeState, Route, Status
+from quiver.chain.peers.values import (
+    BlockName,
+    Damaged,
+    Finished,
+    Holding,
+    NodeState,
+    Route,
+    Status,
+)
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.messages import (
     Acks,
@@ -25,6 +33,8 @@ from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
     Cut,
+    DamagedAsked,
+    Damages,
     Done,
     Drop,
     DropCondemned,
@@ -48,6 +58,7 @@ from quiver.chain.wire.messages import (
     Segment,
     Settle,
     StatusAsked,
+    Verify,
 )
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
 
@@ -355,6 +366,8 @@ _KINDS: Final[tuple[tuple[int, type, tuple[_Field, ...]], ...]] = (
     (17, Acks, (_TEXT,)),
     (18, Condemn, (_BLOCK,)),
     (19, DropCondemned, (_BLOCK, _NUMBER)),
+    (20, Verify, (_BLOCK,)),
+    (21, DamagedAsked, ()),
     (32, Done, ()),
     (33, Answer, (_TEXT, _NUMBER, _SEQ, _TIME, _TIME, _BOOL)),
     (34, Finished, (_NUMBER, _DIGEST, _NUMBER)),
@@ -364,6 +377,7 @@ _KINDS: Final[tuple[tuple[int, type, tuple[_Field, ...]], ...]] = (
     (38, Keys, (_many(_COUNT, _TEXT),)),
     (39, Opened, (_TEXT,)),
     (40, Condemned, (_NUMBER,)),
+    (41, Damages, (_many(_COUNT, _row(Damaged, _BLOCK, _TEXT)),)),
 )
 _SHAPES: Final = {number: _row(kind, *fields) for number, kind, fields in _KINDS}
 _KIND_OF: Final = {kind: number for number, kind, _ in _KINDS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
-from quiver.chain.peers.values import BlockName, Finished, Route, Status
+from quiver.chain.peers.values import BlockName, Damaged, Finished, Route, Status
 from quiver.chain.sealing import Answer, Sealed
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "Condemn",
     "Condemned",
     "Cut",
+    "DamagedAsked",
+    "Damages",
     "Done",
     "Drop",
     "DropCondemned",
@@ -37,6 +39,7 @@ __all__ = [
     "Segment",
     "Settle",
     "StatusAsked",
+    "Verify",
 ]
 
 
@@ -168,6 +171,22 @@ class DropCondemned(NamedTuple):
     token: int
 
 
+class Verify(NamedTuple):
+    """Reads a finished segment anew."""
+
+    block: BlockName
+
+
+class DamagedAsked(NamedTuple):
+    """Asks which copies are damaged."""
+
+
+class Damages(NamedTuple):
+    """Copies that are damaged."""
+
+    copies: tuple[Damaged, ...]
+
+
 class StatusAsked(NamedTuple):
     """Asks what there is."""
 
@@ -238,6 +257,9 @@ Message: TypeAlias = (
     | Condemn
     | Condemned
     | DropCondemned
+    | Verify
+    | DamagedAsked
+    | Damages
     | StatusAsked
     | Done
     | MetaGet

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from quiver.cli.chains.desk import chain_options, open_place
 from quiver.cli.exits import FOUND, OK
@@ -16,20 +20,25 @@ if TYPE_CHECKING:
 
 __all__ = ["repair"]
 
+_OFTEN: Final = ("settle", "verify")
+
 
 @verb(
     "repair",
     examples=(
         ("quiver chain repair --metadata /mnt/meta", "after a machine is lost, without a wait"),
         ("quiver chain repair --metadata /mnt/meta --json | jq '.acts[]'", "what was done"),
+        ("quiver chain repair --metadata /mnt/meta --verify", "read all segments first"),
     ),
 )
+@click.option("--verify", is_flag=True, help="Read all finished segments again before.")
 @chain_options
 def repair(
     output: Output,
     *,
     place: str,
     options: tuple[str, ...],
+    verify: bool,
     wire: WireOptions,
 ) -> int:
     """Look after all partitions once, now.
@@ -37,6 +46,9 @@ def repair(
     Nodes do the same by themselves every few seconds: sealed blocks become segments, blocks with
     too few copies are copied, what was purged is deleted. But they wait half a minute for a node
     that vanished; here whoever does not answer is gone. The exit code is 1 if something failed.
+
+    With --verify each node reads its segments first, as fast as it can. One that is rotten is set
+    aside, told as an act that failed, and copied anew from another location.
     """
     import secrets
 
@@ -50,7 +62,7 @@ def repair(
     members.look()
     gone = _gone(members, clock.monotonic_ns())
     auditor = Auditor(metadata, members, clock=clock, random=secrets.SystemRandom())
-    acts: list[dict[str, Any]] = []
+    acts: list[dict[str, Any]] = _verified(members, gone) if verify else []
     for partition, done in auditor.audit(gone_since=gone):
         acts += [
             {
@@ -86,10 +98,36 @@ def _gone(members: Members, now_ns: int) -> dict[str, int]:
     return gone
 
 
+def _verified(members: Members, gone: Collection[str]) -> list[dict[str, Any]]:
+    """Have all nodes read their segments, side by side; gives what was found."""
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        names = [each.name for each in members.members() if each.name not in gone]
+        return [act for acts in pool.map(lambda name: _read(members, name), names) for act in acts]
+
+
+def _read(members: Members, node: str) -> list[dict[str, Any]]:
+    from quiver.errors import MissingError, QuiverError
+
+    acts = []
+    for each in members(node).status().holdings:
+        fault = ""
+        try:
+            if each.finished is not None:
+                members(node).verify(each.name)
+        except MissingError:
+            continue  # It was dropped meanwhile.
+        except QuiverError as error:
+            fault = error.message
+        if each.finished is not None:
+            place = {"partition": each.name.partition, "act": "verify", "number": each.name.number}
+            acts.append({**place, "node": node, "fault": fault})
+    return acts
+
+
 def _told(output: Output, gone: list[str], acts: list[dict[str, Any]]) -> None:
     if gone:
         output.text(f"gone: {', '.join(gone)}")
-    shown = [each for each in acts if each["act"] != "settle" or each["fault"]]
+    shown = [each for each in acts if each["act"] not in _OFTEN or each["fault"]]
     columns = ["partition", "act", "number", "node", "fault"]
     rows = [["" if each[name] is None else each[name] for name in columns] for each in shown]
     output.table("acts", columns, rows, empty="nothing was to be done")

@@ -69,12 +69,14 @@ def _node(members: Members, member: Member) -> dict[str, Any]:
         "is_reached": False,
         "block_count": None,
         "log_count": None,
+        "damaged": [],
         "fault": "",
     }
     if member.state is None:
         return fields
     try:
         found = members(member.name).status()
+        damaged = members(member.name).damaged()
     except QuiverError as error:
         return {**fields, "fault": error.message}
     return {
@@ -83,6 +85,10 @@ def _node(members: Members, member: Member) -> dict[str, Any]:
         "is_reached": True,
         "block_count": len(found.holdings),
         "log_count": sum(each.finished is None for each in found.holdings),
+        "damaged": [
+            {"partition": name.partition, "number": name.number, "why": why}
+            for name, why in damaged
+        ],
     }
 
 
@@ -132,6 +138,13 @@ def _told(output: Output, nodes: list[dict[str, Any]], partitions: list[dict[str
     output.table(
         "nodes", ["name", "address", "host", "state", "free", "blocks"], rows, empty="none"
     )
+    wrong = [
+        [each["name"], copy["partition"], copy["number"], copy["why"]]
+        for each in nodes
+        for copy in each["damaged"]
+    ]
+    if wrong:
+        output.table("damaged", ["node", "partition", "block", "why"], wrong, empty="none")
     columns = ["partition", "rf", "block_count", "under_replicated", "without_copy", "abandoned"]
     values = [[each[name] for name in columns] for each in partitions]
     output.table("partitions", [name.replace("_", " ") for name in columns], values, empty="none")

@@ -1,0 +1,98 @@
+"""Nodes read their segments again, and what rots comes anew from another location."""
+
+from __future__ import annotations
+
+import pytest
+from chain_faults import FAULTS
+from chain_links import Link
+from chain_oracle import life_of
+from chain_tended import blocks_of, check_segments
+from chain_wire_kit import PATIENCE
+from chain_world import Client, World
+
+from quiver.chain.copies.names import SEGMENT, file_of
+from quiver.chain.peers import BlockName
+from quiver.chain.serving import Scrubbing, ScrubRules
+from quiver.chain.tending import Tender
+from quiver.errors import ConfigError, DamagedEntry
+
+UNBOUND = ScrubRules(bytes_per_second=1 << 40)
+
+
+@pytest.fixture
+def world():
+    made = World(13, rf=2, nodes=4)
+    life_of(made, FAULTS["none"], rounds=8)
+    tend(made)
+    return made
+
+
+def tend(world):
+    client = Client("auditor")
+    tender = Tender(
+        world.partition(), "core_0", peers=lambda name: Link(world, client, name),
+        random=world.lot.random,
+    )  # fmt: skip
+    done = tender.tend({node.name: node for node in world.nodes()}, {}, now_ns=0)
+    return [(each.act, each.number) for each in done if each.error is None]
+
+
+def rot(world, node, number):
+    path = file_of(BlockName("core_0", number), SEGMENT)
+    file = world.machines[node].disk.open(path, writable=True)
+    middle = file.size() // 2
+    file.write(middle, bytes([file.read(middle, 1)[0] ^ 0x10]))
+    file.close()
+
+
+def test_what_is_rotten_is_found_told_and_fetched_anew(world):
+    block, *others = blocks_of(world)
+    assert others
+    bad, good = block.locations
+    scrubs = {name: Scrubbing(each.node, UNBOUND) for name, each in world.machines.items()}
+    held = {name: len(each.node.status().holdings) for name, each in world.machines.items()}
+    assert {name: each.scrub() for name, each in scrubs.items()} == held
+    rot(world, bad, block.number)
+    assert scrubs[bad].scrub() == held[bad] - 1
+    (fault,) = scrubs[bad].faults
+    assert isinstance(fault, DamagedEntry)
+    assert file_of(BlockName("core_0", block.number), SEGMENT) in str(fault)
+    assert scrubs[good].scrub() == held[good]
+    (told,) = world.machines[bad].node.damaged()
+    assert told.name == ("core_0", block.number)
+    assert ("copy", block.number) in tend(world)
+    check_segments(world, 2)
+    assert sum(len(each.node.status().holdings) for each in world.machines.values()) == sum(
+        held.values()
+    )
+
+
+def test_a_source_that_is_rotten_is_found_out_when_it_is_copied_from(world):
+    block = blocks_of(world)[0]
+    first, last = block.locations
+    name = BlockName("core_0", block.number)
+    rot(world, last, block.number)
+    world.machines[first].node.drop(name)
+    tend(world)
+    (told,) = world.machines[last].node.damaged()
+    assert told.name == name
+
+
+def test_it_ends_with_the_node_in_the_middle_of_a_segment(world):
+    node = next(each.node for each in world.machines.values() if each.node.status().holdings)
+    scrubbing = Scrubbing(node, ScrubRules(bytes_per_second=1))
+    scrubbing.start()
+    scrubbing.stop(seconds=PATIENCE)
+    assert not scrubbing._thread.is_alive()
+    assert scrubbing.faults == []
+    assert scrubbing.scrub() == 0
+
+
+def test_none_is_read_if_nobody_wants_it(world):
+    scrubbing = Scrubbing(world.machines["a"].node, ScrubRules(bytes_per_second=0))
+    scrubbing.start()
+    scrubbing.stop()
+    with pytest.raises(ConfigError):
+        ScrubRules(bytes_per_second=-1)
+    with pytest.raises(ConfigError):
+        ScrubRules(every_seconds=0)

@@ -12,6 +12,7 @@ VERBS: Final[dict[str, str]] = {
     "ls": "List partitions, or the blocks of some.",
     "status": "Say which nodes there are, and whether each block has its copies.",
     "repair": "Look after all partitions once, now.",
+    "balance": "Move blocks from fuller nodes to emptier ones now.",
     "drain": "Move what a node has to others, so that it may be stopped for good.",
     "abandon": "Give up an open block of which every copy is lost.",
 }

@@ -37,6 +37,10 @@ def tend(world):
     return [(each.act, each.number) for each in done if each.error is None]
 
 
+def segments_of(node):
+    return sum(each.finished is not None for each in node.status().holdings)
+
+
 def rot(world, node, number):
     path = file_of(BlockName("core_0", number), SEGMENT)
     file = world.machines[node].disk.open(path, writable=True)
@@ -50,7 +54,7 @@ def test_what_is_rotten_is_found_told_and_fetched_anew(world):
     assert others
     bad, good = block.locations
     scrubs = {name: Scrubbing(each.node, UNBOUND) for name, each in world.machines.items()}
-    held = {name: len(each.node.status().holdings) for name, each in world.machines.items()}
+    held = {name: segments_of(each.node) for name, each in world.machines.items()}
     assert {name: each.scrub() for name, each in scrubs.items()} == held
     rot(world, bad, block.number)
     assert scrubs[bad].scrub() == held[bad] - 1
@@ -62,9 +66,7 @@ def test_what_is_rotten_is_found_told_and_fetched_anew(world):
     assert told.name == ("core_0", block.number)
     assert ("copy", block.number) in tend(world)
     check_segments(world, 2)
-    assert sum(len(each.node.status().holdings) for each in world.machines.values()) == sum(
-        held.values()
-    )
+    assert sum(segments_of(each.node) for each in world.machines.values()) == sum(held.values())
 
 
 def test_a_source_that_is_rotten_is_found_out_when_it_is_copied_from(world):

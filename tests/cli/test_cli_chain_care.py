@@ -176,3 +176,22 @@ def test_an_open_block_that_a_node_has_is_not_given_up(run, place, nodes) -> Non
         assert "has block" in found.err
         loader.send(row(1), timeout=PATIENCE).wait(PATIENCE)
         loader.close(PATIENCE)
+
+
+def test_blocks_move_to_a_node_that_joins_empty(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+    held = max(map(nodes.held, "abc"))
+    nodes.capacities = dict.fromkeys("abcd", 2 * held)
+    nodes.start("d")
+    asked = ("chain", "balance", "--metadata", place)
+    planned = json.loads(run(*asked, "--dry-run", "--json").out)
+    assert {each["target"] for each in planned["moves"]} == {"d"}
+    assert all("d" not in each.locations for each in blocks_of(nodes))
+    told = run(*asked)
+    assert told.code == 0, told.err
+    assert "moved" in told.out
+    assert sum("d" in each.locations for each in blocks_of(nodes)) == len(planned["moves"])
+    assert {len(each.locations) for each in blocks_of(nodes)} == {2}
+    assert values_of(nodes) == list(range(40))
+    again = run(*asked)
+    assert "moved: nothing: nodes are as full as each other" in again.out

@@ -96,6 +96,13 @@ class Machine:
         self.boots = 0
         self.is_dead = True
         self.node = None
+        self.capacity = 1 << 40
+
+    def room(self):
+        held = sum(
+            each.finished.size if each.finished else each.length for each in self.copies.holdings()
+        )
+        return self.capacity - held, self.capacity
 
     def start(self):
         self.is_dead = False
@@ -109,7 +116,7 @@ class Machine:
             copies,
             peers=lambda name: Link(self.world, self, name),
             workers=Turns(self.world.lot, self),
-            room=lambda: (1 << 40, 1 << 40),
+            room=self.room,
             live_seconds=0,
         )
 
@@ -219,7 +226,7 @@ class World:
 
     def nodes(self):
         return [
-            Node(name, 1 << 40, 1 << 40)
+            Node(name, *machine.room())
             for name, machine in self.machines.items()
             if not machine.is_dead
         ]

@@ -13,6 +13,7 @@ from quiver.chain.peers import (
     BlockName,
     Damaged,
     Finished,
+    Holding,
     NodeState,
     Peers,
     Route,
@@ -195,7 +196,11 @@ class LocalNode:
     def status(self) -> Status:
         """Say what there is."""
         free, total = self._room()
-        return Status(self._name, self.state, free, total, self._copies.holdings())
+        return Status(self._name, self.state, free, total, self.holdings())
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Say what copies there are, in order of name."""
+        return self._copies.holdings()
 
     def damaged(self) -> tuple[Damaged, ...]:
         """Say which copies are damaged, and why."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-__all__ = ["FILL_MAX", "Chosen", "Node", "Random", "choose"]
+__all__ = ["FILL_MAX", "Chosen", "Node", "Random", "choose", "host_of"]
 
 FILL_MAX: Final = 0.85
 _TRIES: Final = 16
@@ -61,7 +61,7 @@ def choose(
     """
     by_name = {node.name: node for node in nodes}
     left = [node for node in nodes if not node.is_full and node.name not in kept]
-    hosts = {_host(by_name[name]) for name in kept if name in by_name}
+    hosts = {host_of(by_name[name]) for name in kept if name in by_name}
     broken = {frozenset(pair) for pair in avoid}
     wanted = max(count - len(kept), 0)
     best: list[str] = []
@@ -73,13 +73,13 @@ def choose(
             fit = [
                 node
                 for node in left
-                if _host(node) not in taken and frozenset((node.name, behind)) not in broken
+                if host_of(node) not in taken and frozenset((node.name, behind)) not in broken
             ]
             if not fit:
                 break
             node = _emptier(fit, random)
             found.insert(0, node.name)
-            taken.add(_host(node))
+            taken.add(host_of(node))
         best = max(best, found, key=len)
         if len(best) == wanted:
             break
@@ -95,5 +95,6 @@ def _emptier(fit: Sequence[Node], random: Random) -> Node:
     return max(fit[one], fit[other], key=lambda node: node.free_bytes)
 
 
-def _host(node: Node) -> tuple[bool, str]:
+def host_of(node: Node) -> tuple[bool, str]:
+    """Say what fails as one with a node; a host and a node may have the same name."""
     return (True, node.host) if node.host else (False, node.name)

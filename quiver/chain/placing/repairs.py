@@ -1,13 +1,14 @@
 """Copies that are wanted, in the order in which they are made. Pure.
 
-One copy left, then fewer than there should be; in each first what is live: blocks that readers at
-the end of a partition are about to reach, newest first, then history. New writes come before all of
-it: a node that repairs lets appends pass, and what is open is sealed, not repaired.
+One copy left, then fewer than there should be, then what nodes have that are to be left; in each
+first what is live: blocks that readers at the end of a partition are about to reach, newest first,
+then history. New writes come before all of it: a node that repairs lets appends pass, and what is
+open is sealed, not repaired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -26,6 +27,8 @@ class Want(IntEnum):
     LAST_COPY = 0
     LIVE = 1
     HISTORY = 2
+    LEAVING = 3
+    """It has its copies, some of them on nodes that are to be left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A block that wants copies."""
+    """A block that wants copies; those of all partitions are made in one ``order``."""
 
+    order: tuple[int, bool, int, str]
     partition: str
     number: int
     want: Want
@@ -50,31 +54,43 @@ class Repair:
     missing: int
 
 
-def repairs(held: Iterable[Held], gone_since: Mapping[str, int], *, now_ns: int) -> list[Repair]:
+def repairs(
+    held: Iterable[Held],
+    gone_since: Mapping[str, int],
+    *,
+    now_ns: int,
+    leaving: Collection[str] = (),
+) -> list[Repair]:
     """Give what is to be repaired, first things first.
 
     ``gone_since`` has the nodes that do not serve, each with the time of the monotonic clock since
-    when. A node that vanished a moment ago is waited for, unless one copy is left. A block of which
-    nobody is there is not in it: nothing can be copied.
+    when. A node that vanished a moment ago is waited for, unless one copy is left. Copies of those
+    ``leaving`` are there, and are moved. A block of which nobody is there is not in it: nothing can
+    be copied.
     """
-    wanted = [one for each in held if (one := _wanted(each, gone_since, now_ns)) is not None]
-    return [one for _, one in sorted(wanted, key=lambda pair: pair[0])]
+    wanted = (_wanted(each, gone_since, leaving, now_ns=now_ns) for each in held)
+    return sorted((each for each in wanted if each is not None), key=lambda one: one.order)
 
 
 def _wanted(
-    held: Held, gone_since: Mapping[str, int], now_ns: int
-) -> tuple[tuple[int, bool, int, str], Repair] | None:
+    held: Held, gone_since: Mapping[str, int], leaving: Collection[str], *, now_ns: int
+) -> Repair | None:
     block = held.block
-    present = tuple(name for name in block.locations if name not in gone_since)
-    missing = block.rf - len(present)
-    if missing <= 0 or not present:
-        return None
-    is_last = len(present) == 1
+    there = [name for name in block.locations if name not in gone_since]
+    present = tuple(name for name in there if name not in leaving)
+    missing = block.rf - len(there)
     awaited = sum(
         now_ns - gone_since[name] < START_DELAY_NS for name in block.locations if name in gone_since
     )
-    if not is_last and missing <= awaited:
+    if not there:
         return None
-    want = Want.LAST_COPY if is_last else Want.LIVE if held.is_live else Want.HISTORY
-    repair = Repair(held.partition, block.number, want, present, missing)
-    return (want, not held.is_live, -block.end, held.partition), repair
+    if missing > 0 and len(there) == 1:
+        want = Want.LAST_COPY
+    elif missing > awaited:
+        want = Want.LIVE if held.is_live else Want.HISTORY
+    elif len(present) < len(there):
+        want = Want.LEAVING
+    else:
+        return None
+    order = (want, not held.is_live, -block.end, held.partition)
+    return Repair(order, held.partition, block.number, want, present, block.rf - len(present))

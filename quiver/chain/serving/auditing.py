@@ -23,6 +23,8 @@ __all__ = ["AuditRules", "Auditing"]
 _LEASE: Final = "auditor"
 _LOOK_SECONDS: Final = 1.0
 _TOLD_MAX: Final = 100
+_COPIED_MAX: Final = 16
+"""Blocks in a pass; what is wanted more by then comes first in the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +109,19 @@ class Auditing:
         self._lease.look()
 
     def audit(self) -> None:
-        """Seal orphans of this node; and do a pass over all partitions if the lease is held."""
+        """Seal orphans of this node; and do passes over all partitions if the lease is held.
+
+        More than one while copies are wanted that a pass leaves to the next.
+        """
+        self._pass()
+        while self._auditor.is_behind and self._may_go_on():
+            self._pass()
+
+    def _pass(self) -> None:
         faults = self._seal_orphans()
         if self._lease.is_held:
-            for _, done in self._auditor.audit(may_go_on=self._may_go_on):
+            acts = self._auditor.audit(may_go_on=self._may_go_on, copied_max=_COPIED_MAX)
+            for _, done in acts:
                 faults += [each.error for each in done if each.error is not None]
         self.faults = faults[:_TOLD_MAX]
 

@@ -1,22 +1,27 @@
-"""What the auditor of a chain does: finish, repair, drop, seal what has no loader; and abandon.
+"""What the auditor of a chain does: finish, repair, drop, balance, seal what has no loader.
 
-===========  ====================================================================
-``tender``   a pass over one partition; and ``abandon``
-``auditor``  a pass over all of them
-``orphans``  open blocks whose loader is gone
-``closing``  how one of these is sealed
-===========  ====================================================================
+=============  ==================================================================
+``tender``     a pass over one partition; and ``abandon``
+``auditor``    a pass over all of them
+``balancing``  blocks that move from fuller nodes to emptier ones
+``nodes``      the nodes as all of these ask for them
+``orphans``    open blocks whose loader is gone
+``closing``    how one of these is sealed
+=============  ==================================================================
 """
 
 from quiver.chain.tending.auditor import Audited, Auditor
+from quiver.chain.tending.balancing import MOVES_MAX, Balancer
 from quiver.chain.tending.closing import seal_open
 from quiver.chain.tending.orphans import ORPHAN_NS, Orphan, Orphans
 from quiver.chain.tending.tender import Done, Tender, abandon
 
 __all__ = [
+    "MOVES_MAX",
     "ORPHAN_NS",
     "Audited",
     "Auditor",
+    "Balancer",
     "Done",
     "Orphan",
     "Orphans",

@@ -5,6 +5,8 @@
     read the record -> ask all nodes what they have -> drop what the record says is gone
     -> finish sealed blocks -> let logs go -> copy what wants copies -> drop copies that none lists
 
+What wants copies is told first, for those of all partitions are made in one order.
+
 Each act may be done again, and by two auditors at once: what is agreed on changes by a swap, of the
 block as it was seen. A record is read before the nodes are asked, so that nothing is taken for gone
 which only came since.
@@ -12,18 +14,30 @@ which only came since.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from quiver.chain.peers import BlockName, Finished, Holding, Peers
 from quiver.chain.placing import START_DELAY_NS, Held, Node, choose, repairs
 from quiver.chain.placing.choose import Random
+from quiver.chain.placing.repairs import Want
 from quiver.chain.record import Block, Claim, Partition, Record, abandoned, claimed
 from quiver.chain.tending.finishing import Done, Finisher, holders
 from quiver.errors import InputError, MissingError, QuiverError
 
-__all__ = ["Done", "Tender", "abandon"]
+__all__ = ["Done", "Mend", "Tender", "abandon"]
+
+
+class Mend(NamedTuple):
+    """A block that wants copies, and what makes them."""
+
+    order: tuple[int, bool, int, str]
+    partition: str
+    number: int
+    act: Callable[[Mapping[str, Node]], list[Done]]
+    """Called with the nodes that serve by then; raises what the metadata raise."""
 
 
 class _Seen(NamedTuple):
@@ -49,6 +63,9 @@ class Tender:
         """Nodes that should serve, and do not answer; since when."""
         self._done: list[Done] = []
         self._finisher = Finisher(partition, peers=peers, tell=self._tell)
+        self._mends: list[Mend] = []
+        self._held: Mapping[str, Mapping[int, Holding]] = {}
+        """What nodes had when a pass began."""
 
     def tend(
         self,
@@ -60,11 +77,28 @@ class Tender:
     ) -> list[Done]:
         """Do one pass with the nodes that serve; gives what was done, in order.
 
+        Arguments and errors are those of ``look_after``.
+        """
+        done, mends = self.look_after(nodes, gone_since, now_ns=now_ns, leaving=leaving)
+        for each in sorted(mends, key=lambda mend: mend.order):
+            done += each.act(nodes)
+        return done + self.drop_unlisted(now_ns)
+
+    def look_after(
+        self,
+        nodes: Mapping[str, Node],
+        gone_since: Mapping[str, int],
+        *,
+        now_ns: int,
+        leaving: Collection[str] = (),
+    ) -> tuple[list[Done], list[Mend]]:
+        """Do what waits for no other partition; gives what was done, and what wants copies.
+
         ``gone_since`` has the others, each with the time of the monotonic clock since when; those
         ``leaving`` answer yet, and what they have is moved to others. Raises what the metadata
         raise; a node that fails is left for the next pass.
         """
-        self._done = []
+        self._done, self._mends = [], []
         asked = sorted({*nodes, *leaving})
         seen = self._look(asked, now_ns)
         self._drop_gone(seen)
@@ -78,9 +112,9 @@ class Tender:
                 if block.number not in seen_now.held.get(node, {})
             }
             going = [each for each in block.locations if each in leaving and each not in gone]
-            self._repair(block, gone, going, nodes=nodes, seen=seen_now, now_ns=now_ns)
-        self._drop_unlisted(seen, now_ns)
-        return self._done
+            self._repair(block, gone, going, seen=seen_now, now_ns=now_ns)
+        self._note_unlisted(seen, now_ns)
+        return self._done, self._mends
 
     def _look(self, nodes: Collection[str], now_ns: int) -> _Seen:
         record = self._partition.read()
@@ -118,11 +152,7 @@ class Tender:
                 if number < below and number not in recorded:
                     self._drop(number, node)
 
-    def _drop_unlisted(self, seen: _Seen, now_ns: int) -> None:
-        """Drop copies that no record lists, once they were not for a while.
-
-        At once would be too soon: somebody may just be about to list one.
-        """
+    def _note_unlisted(self, seen: _Seen, now_ns: int) -> None:
         unlisted = {
             (node, number)
             for node, holdings in seen.held.items()
@@ -130,11 +160,20 @@ class Tender:
             if number in seen.blocks and node not in seen.blocks[number].locations
         }
         self._unlisted = {each: self._unlisted.get(each, now_ns) for each in unlisted}
+        self._held = seen.held
+
+    def drop_unlisted(self, now_ns: int) -> list[Done]:
+        """Drop copies that no record lists, once they were not for a while.
+
+        At once would be too soon: somebody may just be about to list one.
+        """
+        self._done = []
         for (node, number), since in self._unlisted.items():
             if now_ns - since >= START_DELAY_NS:
-                self._drop_spare(number, node, seen)
+                self._drop_spare(number, node)
+        return self._done
 
-    def _drop_spare(self, number: int, node: str, seen: _Seen) -> None:
+    def _drop_spare(self, number: int, node: str) -> None:
         """Drop a copy that nobody lists and nobody wants, once all locations have the segment.
 
         It is condemned before the record is read. Whoever lists it asks the node for it before and
@@ -148,7 +187,7 @@ class Tender:
             return
         with suppress(MissingError):  # It was purged since.
             block = self._partition.block(self._partition.read(), number)
-            sources = holders(block, seen.held)
+            sources = holders(block, self._held)
             if node in block.locations or not block.digest or not sources:
                 return
             source, wanted = next(reversed(sources.items()))
@@ -189,34 +228,38 @@ class Tender:
         gone: Mapping[str, int],
         going: Sequence[str],
         *,
-        nodes: Mapping[str, Node],
         seen: _Seen,
         now_ns: int,
     ) -> None:
-        """Copy what has too few copies, or has some where they are not to stay."""
+        """Have copied what has too few copies, or has some where they are not to stay."""
         present = tuple(each for each in block.locations if each not in (*gone, *going))
         held = Held(self._name, block, is_live=seen.record.open is not None)
-        if going or repairs([held], gone, now_ns=now_ns):
-            self._copy(block, present, going, nodes=nodes, seen=seen)
-        elif not present and all(now_ns - since >= START_DELAY_NS for since in gone.values()):
-            spare = tuple(holders(block, seen.held))
-            if spare:  # Nobody who is listed has it, and somebody else does.
-                self._copy(block, spare, going, nodes=nodes, seen=seen)
+        act = partial(self._copy, block, going=going, seen=seen)
+        found = repairs([held], gone, now_ns=now_ns, leaving=going)
+        for repair in found:
+            mend = Mend(repair.order, self._name, block.number, partial(act, present))
+            self._mends.append(mend)
+        if found or present or any(now_ns - at < START_DELAY_NS for at in gone.values()):
+            return
+        if spare := tuple(holders(block, seen.held)):  # Nobody listed has it, and others do.
+            order = (Want.LAST_COPY, not held.is_live, -block.end, self._name)
+            self._mends.append(Mend(order, self._name, block.number, partial(act, spare)))
 
     def _copy(
         self,
         block: Block,
         present: tuple[str, ...],
-        going: Sequence[str],
-        *,
         nodes: Mapping[str, Node],
+        *,
+        going: Sequence[str],
         seen: _Seen,
-    ) -> None:
+    ) -> list[Done]:
         """Make copies before the tail, and list them; those that go are listed while they count."""
+        self._done = []
         name = BlockName(self._name, block.number)
         sources = dict(reversed(holders(block, seen.held).items()))
         if not sources:
-            return  # It is not finished yet.
+            return self._done  # It is not finished yet.
         chosen = choose(list(nodes.values()), block.rf, self._random, kept=present).locations
         new = tuple(
             node
@@ -231,7 +274,7 @@ class Tender:
         locations = (*going[:left], *new, *present)
         moved = [node for node in going if node not in locations]
         if not new and not moved and set(present) <= set(block.locations):
-            return
+            return self._done
 
         def relocate(known: Block) -> Block:
             return (
@@ -242,13 +285,14 @@ class Tender:
             listed = self._partition.amend(block.number, relocate).locations
         except (InputError, MissingError) as error:  # It was purged since.
             self._done.append(Done("list", block.number, locations[0], error))
-            return
+            return self._done
         if listed == locations:
             self._done.extend(Done("move", block.number, node) for node in moved)
         for node in new:  # Another auditor may have dropped it before it was listed.
             if node in listed:
                 source, wanted = next(iter(sources.items()))
                 self._is_there(name, node, source, wanted=wanted)
+        return self._done
 
 
 def abandon(partition: Partition, by: str) -> Record:

@@ -83,6 +83,49 @@ def test_whose_counter_stands_still_for_long_is_gone_until_it_goes_on(machine):
     assert machine.members.gone_since() == {}
 
 
+def test_nobody_is_gone_because_the_metadata_were(machine, monkeypatch):
+    for name in "ab":
+        machine.node(name).beat()
+    machine.members.look()
+    machine.clock.step("3s")  # One of them was silent before.
+    machine.node("a").beat()
+    machine.members.look()
+
+    def away(*_):
+        raise RemoteError("the metadata are away", retryable=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.metadata, "keys", away)
+        for _ in range(20):
+            machine.clock.step("1s")
+            with pytest.raises(RemoteError):
+                machine.members.look()
+            assert len(machine.members.nodes()) == 2
+            assert not machine.members.is_gone("a")
+    machine.members.look()
+    assert len(machine.members.nodes()) == 2
+    assert machine.members.gone_since() == {}
+    machine.node("a").beat()
+    machine.clock.step("2s")
+    machine.members.look()
+    assert list(machine.members.gone_since()) == ["b"]
+
+
+def test_nobody_is_gone_because_an_answer_took_long(machine, monkeypatch):
+    machine.node("a").beat()
+    machine.members.look()
+    real = machine.metadata.keys
+
+    def slow(prefix):
+        machine.clock.step("9s")
+        assert len(machine.members.nodes()) == 1
+        return real(prefix)
+
+    monkeypatch.setattr(machine.metadata, "keys", slow)
+    machine.members.look()
+    assert machine.members.gone_since() == {}
+
+
 def test_who_looks_for_the_first_time_waits_before_a_node_is_gone(machine):
     machine.node("a").beat()
     machine.clock.step("100s")

@@ -26,6 +26,10 @@ __all__ = ["GONE_NS", "Members", "list_partitions"]
 
 GONE_NS: Final = 4_000_000_000
 """So long a counter may stand still; it goes up each second."""
+_FRESH_NS: Final = 2_000_000_000
+"""So long what was seen by the last look speaks for now."""
+_PROMPT_NS: Final = 1_000_000_000
+"""A look that takes longer waits for metadata that are away."""
 _RECORD: Final = "/record"
 
 
@@ -57,6 +61,8 @@ class Members:
         self._lock = threading.Lock()
         self._members: dict[str, Member] = {}
         self._marked: frozenset[str] = frozenset()
+        self._looked_ns = clock.monotonic_ns()
+        self._is_away = False
         self._seen_ns: dict[str, int] = {}
         self._since_ns: dict[str, int] = {}
         self._peers: dict[str, Peer] = {peer.name: peer for peer in own}
@@ -67,13 +73,25 @@ class Members:
             self._peers[peer.name] = peer
 
     def look(self) -> list[Member]:
-        """Read all entries, and give them by name; to be called every second or so."""
-        keys = list(self._metadata.keys(PREFIX))
-        found = [self._read(name) for key in keys if (name := name_in(key))]
+        """Read all entries, and give them by name; to be called every second or so.
+
+        Time in which the metadata were away counts for nobody: no node could say anything.
+        """
+        begun = self._clock.monotonic_ns()
+        try:
+            keys = list(self._metadata.keys(PREFIX))
+            found = [self._read(name) for key in keys if (name := name_in(key))]
+        except RemoteError:
+            with self._lock:
+                self._is_away = True
+            raise
         members = [member for member in found if member is not None]
         with self._lock:
             self._marked = frozenset(name for key in keys if (name := marked_in(key)))
             now = self._clock.monotonic_ns()
+            took = max(now - begun - _PROMPT_NS, 0)
+            self._skip(now - self._looked_ns if self._is_away else took)
+            self._is_away, self._looked_ns = False, now
             before, self._members = self._members, {each.name: each for each in members}
             for member in members:
                 known = before.get(member.name)
@@ -87,6 +105,17 @@ class Members:
                 del self._since_ns[name]
         return members
 
+    def _skip(self, away_ns: int) -> None:
+        """Take a time out of all that is measured."""
+        for times in (self._seen_ns, self._since_ns):
+            for name in times:
+                times[name] += away_ns
+
+    def _now(self) -> int:
+        """Say up to when something was heard of anybody, if that is some time ago."""
+        fresh = 0 if self._is_away else _FRESH_NS
+        return min(self._clock.monotonic_ns(), self._looked_ns + fresh)
+
     def members(self) -> list[Member]:
         """Give what ``look`` saw last."""
         with self._lock:
@@ -96,7 +125,7 @@ class Members:
         """Whether a node is not there, or said nothing for long."""
         with self._lock:
             member = self._members.get(name)
-            return member is None or not self._is_heard(member, self._clock.monotonic_ns())
+            return member is None or not self._is_heard(member, self._now())
 
     def mark(self, name: str) -> None:
         """Say that a node is to be left: no new blocks, and what it has goes to others.
@@ -122,14 +151,14 @@ class Members:
     def leaving(self) -> frozenset[str]:
         """Give those of them that still say that they are there."""
         with self._lock:
-            now = self._clock.monotonic_ns()
+            now = self._now()
             members = self._members.values()
             return self._marked & {each.name for each in members if self._is_heard(each, now)}
 
     def nodes(self) -> list[Node]:
         """Give the nodes that serve, as blocks are placed on them; none that is to be left."""
         with self._lock:
-            now = self._clock.monotonic_ns()
+            now = self._now()
             serving = [
                 each
                 for each in self._members.values()

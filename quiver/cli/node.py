@@ -15,7 +15,7 @@ from quiver.cli.exits import OK
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.cli.signals import stopped_by_signals
-from quiver.units import SECOND, parse_duration
+from quiver.units import SECOND, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from quiver.chain.serving import ServedNode
@@ -28,6 +28,7 @@ __all__ = ["node"]
     "node",
     examples=(
         ("quiver node --dir n1 --metadata meta --name n1", "one of several on one machine"),
+        ("quiver node --dir n2 --metadata meta --name n2 --capacity 50GB", "with a limit"),
         ("quiver node --dir d --metadata etcd://e1:2379/q --name a", "they agree by etcd"),
         ("quiver node --dir d --metadata s3://b/q --name a --token-file t", "with a token"),
     ),
@@ -48,6 +49,12 @@ __all__ = ["node"]
     metavar="H",
     help="What fails as one: no two copies of a block lie on one. The machine's name, unless only "
     "it reaches the node; '-' for none.",
+)
+@click.option(
+    "--capacity",
+    default="0",
+    metavar="SIZE",
+    help="So much its copies may take; no new ones come from 85 percent on.  [default: the disk]",
 )
 @click.option(
     "--audit-every",
@@ -84,6 +91,7 @@ def node(
     listen: str,
     advertise: str,
     host_label: str,
+    capacity: str,
     audit_every: str,
     orphan_after: str,
     scrub_mb: int,
@@ -111,6 +119,7 @@ def node(
         every_seconds=parse_duration(audit_every, key="--audit-every") / SECOND,
         orphan_seconds=parse_duration(orphan_after, key="--orphan-after") / SECOND,
     )
+    capacity_bytes = parse_bytes(capacity, key="--capacity")
     is_alone = is_loopback(parse_address(listen)[0])
     host = host_label or ("-" if is_alone else socket.gethostname())
     disk = LocalDisk(folder, create=True)
@@ -134,6 +143,7 @@ def node(
             options=wire,
             audit=audit,
             scrub=ScrubRules(bytes_per_second=scrub_mb * 1_000_000),
+            capacity=capacity_bytes,
         )
         try:
             served.start()

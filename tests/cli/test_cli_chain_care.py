@@ -181,8 +181,11 @@ def test_an_open_block_that_a_node_has_is_not_given_up(run, place, nodes) -> Non
 def test_blocks_move_to_a_node_that_joins_empty(run, place, nodes) -> None:
     run("chain", "repair", "--metadata", place)
     held = max(map(nodes.held, "abc"))
-    nodes.capacities = dict.fromkeys("abcd", 2 * held)
-    nodes.start("d")
+    nodes.capacities = dict.fromkeys("abcd", 2 * held + 200_000)
+    for name in "abcd":
+        if name in nodes.served:
+            nodes.stop(name)
+        nodes.start(name)
     asked = ("chain", "balance", "--metadata", place)
     planned = json.loads(run(*asked, "--dry-run", "--json").out)
     assert {each["target"] for each in planned["moves"]} == {"d"}

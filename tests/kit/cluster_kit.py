@@ -45,20 +45,11 @@ class Nodes:
         self.served: dict[str, ServedNode] = {}
         self.disks: dict[str, LocalDisk] = {}
         self.capacities: dict[str, int] = {}
-        """Of nodes that are as large as this; others have more room than they will ever need."""
+        """Of nodes that are to be no larger; others have more room than they will ever need."""
         self._count = itertools.count()
-
-    def room(self, name: str) -> tuple[int, int]:
-        capacity = self.capacities.get(name)
-        if capacity is None:
-            return _ROOM
-        held = self.held(name)
-        return capacity - held, capacity
 
     def held(self, name: str) -> int:
         """Give the size of all segments and logs of a node."""
-        if name not in self.served:
-            return 0
         holdings = self.served[name].node.holdings()
         return sum(each.finished.size if each.finished else each.length for each in holdings)
 
@@ -70,10 +61,11 @@ class Nodes:
             self.metadata,
             name,
             listen="127.0.0.1:0",
-            room=lambda: self.room(name),
+            room=lambda: _ROOM,
             clock=SystemClock(),
             options=self.options,
             audit=self.audit,
+            capacity=self.capacities.get(name, 0),
         )
         made.start()
         self.served[name] = made

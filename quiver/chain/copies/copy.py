@@ -21,7 +21,7 @@ from quiver.chain.copies.entries import Extent
 from quiver.chain.copies.format import CopyState, encode_state
 from quiver.chain.copies.log import BlockLog
 from quiver.chain.copies.names import ASIDE, LOG, SEGMENT, STATE, file_of
-from quiver.chain.copies.rules import CopyRules, said
+from quiver.chain.copies.rules import CopyRules, bytes_of, said, without_log
 from quiver.chain.copies.segments import make_segment, read_file
 from quiver.chain.peers import BlockName, Entries, Finished, Holding, Route
 from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
@@ -74,6 +74,12 @@ class BlockCopy:
             if state.sealed is not None and self._log:
                 length = state.sealed.length
             return Holding(state.name, state.epoch, length, state.finished)
+
+    @property
+    def byte_count(self) -> int:
+        """What it takes, with the segment that is to be made of its log."""
+        with self._lock:
+            return bytes_of(self._log.extent.length if self._log else 0, self._state.finished)
 
     # to write ----------------------------------------------------------------------------------
 
@@ -155,7 +161,7 @@ class BlockCopy:
                 sealed = self._state.sealed
                 extent = Extent(sealed.length, sealed.last_seq, sealed.start, sealed.end)
             else:
-                raise self._without_log()
+                raise without_log(self.name, self._rules.node)
             is_rebooted = self._state.boot != self._rules.boot
             self._changed.notify_all()
             return Answer(self._rules.node, *extent, is_rebooted=is_rebooted)
@@ -253,7 +259,7 @@ class BlockCopy:
         if state.sealed is not None:
             return state.sealed.length, True
         if self._log is None:
-            raise self._without_log()
+            raise without_log(self.name, self._rules.node)
         if not state.chain or state.chain[-1] != self._rules.node:
             tail = state.chain[-1] if state.chain else "nobody"
             raise InputError(
@@ -387,13 +393,6 @@ class BlockCopy:
 
     def _usable_log(self) -> BlockLog:
         if self._log is None:
-            raise self._without_log()
+            raise without_log(self.name, self._rules.node)
         self._log.check_usable()
         return self._log
-
-    def _without_log(self) -> MissingError:
-        return MissingError(
-            f"{said(self.name)} has no log here",
-            path=self._rules.node,
-            hint="its segment can be read",
-        )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from quiver.chain.copies.entries import ENTRY_BYTES_MAX
-from quiver.chain.peers import BlockName
-from quiver.errors import InputError
+from quiver.chain.peers import BlockName, Finished
+from quiver.errors import InputError, MissingError
 
-__all__ = ["CopyRules", "said"]
+__all__ = ["CopyRules", "bytes_of", "said", "without_log"]
+
+_BESIDE_BYTES: Final = 8_192
+"""What a copy takes beside its entries: its state, and what is before and behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,13 @@ class CopyRules:
 def said(name: BlockName) -> str:
     """Name a block in a sentence."""
     return f"block {name.number} of {name.partition}"
+
+
+def bytes_of(log_bytes: int, finished: Finished | None) -> int:
+    """Give what a copy takes, with the segment that is to be made of its log."""
+    return _BESIDE_BYTES + log_bytes + (finished.size if finished else log_bytes)
+
+
+def without_log(name: BlockName, node: str) -> MissingError:
+    """Say that a copy was fetched, or has let go of its log."""
+    return MissingError(f"{said(name)} has no log here", path=node, hint="its segment can be read")

@@ -103,6 +103,12 @@ class Copies:
             copies = [self._copies[name] for name in sorted(self._copies)]
         return tuple(copy.holding for copy in copies)
 
+    def byte_count(self) -> int:
+        """Say what all of them take, with the segments that are to be made of logs."""
+        with self._lock:
+            copies = list(self._copies.values())
+        return sum(copy.byte_count for copy in copies)
+
     # to make -----------------------------------------------------------------------------------
 
     def prepare(self, route: Route, layout: str) -> None:

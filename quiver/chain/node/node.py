@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from quiver.chain.copies import Copies
 from quiver.chain.node.passage import Passage
+from quiver.chain.node.quota import Quota
 from quiver.chain.peers import (
     Ack,
     BlockName,
@@ -44,18 +45,20 @@ class LocalNode:
         room: Callable[[], tuple[int, int]],
         hears: Callable[[BlockName], bool] = _always,
         live_seconds: float = 0.2,
+        capacity: int = 0,
     ) -> None:
         """Serve these copies as the node ``name``; ``peers`` are the others.
 
         ``room`` gives the free and all bytes of its disk. ``hears`` says whether the chain of an
         open block still reaches this node: a tail that does not hear it serves no readers. Live
-        readers are told every ``live_seconds`` that there is nothing new.
+        readers are told every ``live_seconds`` that there is nothing new. ``capacity`` is how many
+        bytes its copies may take; 0: as many as the disk has.
         """
         self._name = name
         self._copies = copies
         self._peers = peers
         self._workers = workers
-        self._room = room
+        self._quota = Quota(capacity, copies.byte_count, room)
         self._hears = hears
         self._live_seconds = live_seconds
         self._lock = threading.Lock()
@@ -73,6 +76,7 @@ class LocalNode:
     def prepare(self, route: Route, layout: str) -> None:
         """Make room for a block, durably."""
         self._check_serving()
+        self._quota.check_begin()
         self._copies.prepare(route, layout)
 
     def stream(
@@ -86,7 +90,14 @@ class LocalNode:
         self._check_serving()
         place = self._place(route)
         copy = self._copies[route.block]
-        passage = Passage(copy, route, workers=self._workers, acked=acked, broken=broken)
+        passage = Passage(
+            copy,
+            route,
+            workers=self._workers,
+            acked=acked,
+            broken=broken,
+            take=self._quota.take,
+        )
         with self._lock:
             before = self._passages.get(route.block)
             self._passages[route.block] = passage
@@ -154,6 +165,7 @@ class LocalNode:
         """Copy a finished segment from another node, checked by its digest."""
         if self._copies.is_wanted(block, finished):
             return
+        self._quota.check_keep(finished.size)
         self._copies.keep(block, self._peers(source).segment(block), finished)
 
     def verify(self, block: BlockName, pause: Callable[[int], None] = lambda _: None) -> Finished:
@@ -195,8 +207,11 @@ class LocalNode:
 
     def status(self) -> Status:
         """Say what there is."""
-        free, total = self._room()
-        return Status(self._name, self.state, free, total, self.holdings())
+        return Status(self._name, self.state, *self.room(), self.holdings())
+
+    def room(self) -> tuple[int, int]:
+        """Give the bytes that are free for copies, and all of them."""
+        return self._quota.room()
 
     def holdings(self) -> tuple[Holding, ...]:
         """Say what copies there are, in order of name."""

@@ -25,6 +25,10 @@ _FRAME_BYTES: Final = 1 << 20
 _FRAMES_MAX: Final = 500
 
 
+def _take_nothing(size: int) -> None:
+    pass
+
+
 class Passage:
     """A ``Stream`` into one node. Safe for many threads."""
 
@@ -36,8 +40,14 @@ class Passage:
         workers: Workers,
         acked: Callable[[Ack], None],
         broken: Callable[[QuiverError], None],
+        take: Callable[[int], None] = _take_nothing,
     ) -> None:
-        """Begin; ``pass_to`` says who is behind, before anything is sent."""
+        """Begin; ``pass_to`` says who is behind, before anything is sent.
+
+        ``take`` is called with the bytes that are about to be written; it raises if there is no
+        room for them.
+        """
+        self._take = take
         self._copy = copy
         self._tell_acked = acked
         self._tell_broken = broken
@@ -71,6 +81,7 @@ class Passage:
         if not frames:
             return
         try:
+            self._take(sum(len(frame.body) for frame in frames))
             self._copy.append(self._begun, frames)
             extent = self._copy.sync()
             if self._behind is None:

@@ -60,11 +60,13 @@ class ServedNode:
         options: WireOptions | None = None,
         audit: AuditRules | None = None,
         scrub: ScrubRules | None = None,
+        capacity: int = 0,
     ) -> None:
         """Take the folder and the address; ``start`` lets others know.
 
         ``room`` gives the free and all bytes of the disk. ``host`` is what fails as one with other
         nodes, and ``advertise`` where others reach it, if that is not where it listens.
+        ``capacity`` is how many bytes its copies may take; 0: as many as the disk has.
         """
         check_node_name(name)
         if advertise:
@@ -80,22 +82,18 @@ class ServedNode:
         self.members = Members(metadata, clock=clock, options=options)
         self._copies = copies = Copies(disk, CopyRules(name, boot=machine_boot()))
         self._generation = Generation(disk)
-        self.node = LocalNode(name, copies, peers=self.members, workers=ThreadWorkers(), room=room)
+        self.node = LocalNode(
+            name, copies, peers=self.members, workers=ThreadWorkers(), room=room, capacity=capacity
+        )
         self.node.state = NodeState.INITIALIZING
-        try:
-            self._server = Server(
-                self.node, listen, options=options, metadata=metadata, clock=clock
-            )
-        except BaseException:
-            self.node.close()
-            raise
+        self._server = self._listening(listen)
         self.members.add_own(self.node)
         self._registration = Registration(
             metadata,
             name,
             address=advertise or self._server.address,
             host=host,
-            room=room,
+            room=self.node.room,
             clock=clock,
             rise=self._generation.rise,
         )
@@ -109,6 +107,19 @@ class ServedNode:
             clock=clock,
             rules=audit or AuditRules(),
         )
+
+    def _listening(self, listen: str) -> Server:
+        try:
+            return Server(
+                self.node,
+                listen,
+                options=self._options,
+                metadata=self._metadata,
+                clock=self._clock,
+            )
+        except BaseException:
+            self.node.close()
+            raise
 
     @property
     def address(self) -> str:

@@ -158,8 +158,9 @@ bench-otel: $(BENCH_READY) ## telemetry: decode, append, a store in a pipeline, 
 bench-profile: $(BENCH_READY) ## flame graphs of what misses its goal, WORK=name for one; writes bench/PROFILES.md; two minutes
 	$(BIN)/python -m bench.profiling $(if $(WORK),--work $(WORK))
 
-top-picture: $(READY) ## the picture of quiver top in the README; writes bench/top.svg; a minute
+top-picture: $(READY) ## the pictures of quiver top in the README; writes bench/top.svg and top_chain.svg; a minute
 	$(BIN)/python -m bench.top
+	$(BIN)/python -m bench.top_chain
 
 bench-spark: $(BENCH_READY) ## Spark jobs from a store against Parquet; writes bench/SPARK.md and SPARK_PROFILE.md; ten minutes
 	$(BIN)/python -m bench.spark

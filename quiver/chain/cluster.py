@@ -21,9 +21,14 @@ from quiver.clock import Clock, SystemClock
 from quiver.errors import ConfigError, InputError, MissingError
 from quiver.slots import Slot, SlotTable
 
-__all__ = ["Cluster", "connect"]
+__all__ = ["Cluster", "connect", "is_address"]
 
 _SCHEMES: Final = ("quiver://", "quiver+tls://")
+
+
+def is_address(where: str) -> bool:
+    """Whether something is the address of a node, by what it begins with."""
+    return where.startswith(_SCHEMES)
 
 
 def connect(
@@ -44,7 +49,7 @@ def connect(
     given = [where] if isinstance(where, str) else list(where)
     if not given:
         raise ConfigError("nowhere to connect to", hint="as quiver://host:port,host:port")
-    if len(given) == 1 and not given[0].startswith(_SCHEMES):
+    if len(given) == 1 and not is_address(given[0]):
         metadata = open_metadata(given[0], options=options, environ=environ)
         return Cluster(metadata, options=spoken)
     peers = [_peer(address, spoken) for each in given for address in _addresses(each, spoken)]

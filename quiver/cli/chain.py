@@ -11,6 +11,7 @@ __all__ = ["VERBS", "chain"]
 VERBS: Final[dict[str, str]] = {
     "ls": "List partitions, or the blocks of some.",
     "status": "Say which nodes there are, and whether each block has its copies.",
+    "top": "Watch nodes and partitions live.",
     "repair": "Look after all partitions once, now.",
     "balance": "Move blocks from fuller nodes to emptier ones now.",
     "drain": "Move what a node has to others, so that it may be stopped for good.",
@@ -33,5 +34,6 @@ VERBS: Final[dict[str, str]] = {
 def chain() -> None:
     """Look into partitions that are kept by nodes, and look after them.
 
-    Metadata are a folder of this machine, a bucket, or etcd; all nodes of a chain have the same.
+    Metadata are a folder of this machine, a bucket, or etcd; all nodes of a chain have the same. By
+    way of a node that is up they are reached as well: --metadata quiver://host:port.
     """

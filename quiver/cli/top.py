@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from quiver.cli.exits import BUG, OK
+from quiver.cli.exits import OK
+from quiver.cli.live.showing import show, take_view
 from quiver.cli.output import Output
 from quiver.cli.program import COUNT_MAX, verb
-from quiver.cli.signals import stopped_by_signals
-from quiver.errors import InputError, MissingError, SourceError, StorageError
-from quiver.units import MILLISECOND, SECOND, parse_bytes, parse_duration
+from quiver.errors import MissingError, SourceError, StorageError
+from quiver.units import SECOND, parse_bytes
 
 if TYPE_CHECKING:
     from quiver.cli.live.board import Board
+    from quiver.cli.live.frame import LiveScreen
     from quiver.cli.live.looking import Looker
 
 __all__ = ["top"]
-
-_LEAST: Final = 100 * MILLISECOND
-_PICTURE: Final = (100, 30)
-"""Columns and lines of a picture."""
-_PATIENCE: Final = 0.5
-"""Seconds to wait for a look that has begun: a disk that hangs must not keep a terminal."""
 
 
 @verb(
@@ -68,23 +61,16 @@ def top(
     may be used beside writers. A look reads the list of files, the ends of new segments, what was
     appended to the log since, and ack.log.
 
-    For programs there is quiver stats.
+    For programs there is quiver stats, for a chain of nodes quiver chain top.
     """
-    interval_ns = _duration("--interval", interval)
-    looks = 2 if time is None else 1 + max(1, _duration("--for", time) // interval_ns)
-    if once and svg is not None:
-        raise InputError("--once is text and --svg is a picture", hint="give one of them")
-    if time is not None and not (once or svg is not None):
-        raise InputError("--for: a screen is looked at until q is pressed")
-    if not (once or svg is not None or (sys.stdin.isatty() and sys.stdout.isatty())):
-        raise InputError("top needs a terminal", hint="--once writes text, --svg a picture")
+    view = take_view(interval=interval, once=once, svg=svg, time=time)
 
     from quiver.cli.live.board import Board
     from quiver.cli.live.looking import Looker
 
     _check(folder, core)
     size_cap = None if cap is None else parse_bytes(cap, key="--cap")
-    board = Board(folder, interval_ns=interval_ns, cap=size_cap)
+    board = Board(folder, interval_ns=view.interval_ns, cap=size_cap)
     asker = None
     if pipeline is not None:
         from quiver.cli.live.nodes import NodeAsker
@@ -92,16 +78,15 @@ def top(
         asker = NodeAsker(pipeline)
     looker = Looker(folder, core=core, asker=asker)
     if not once:
-        return _show(output, board, looker, picture=None if svg is None else (svg, looks))
-    _write(output, board, looker, looks=looks)
+        return show(output, lambda: _screen(board, looker), view)
+    _write(output, board, looker, looks=view.looks)
     return OK
 
 
-def _duration(option: str, text: str) -> int:
-    nanoseconds = parse_duration(text, key=option)
-    if nanoseconds < _LEAST:
-        raise InputError(f"{option}: {text} is too short", hint="100ms is the least")
-    return nanoseconds
+def _screen(board: Board, looker: Looker) -> LiveScreen:
+    from quiver.cli.live.screen import TopScreen
+
+    return TopScreen(board, looker)
 
 
 def _check(folder: str, core: int | None) -> None:
@@ -146,44 +131,3 @@ def _write(output: Output, board: Board, looker: Looker, *, looks: int) -> None:
         raise StorageError(board.problem)
     if board.look is not None and board.look.nodes is not None and board.look.nodes.problem:
         raise SourceError(board.look.nodes.problem)
-
-
-def _show(output: Output, board: Board, looker: Looker, *, picture: tuple[str, int] | None) -> int:
-    """Show the screen until somebody quits, or draw it once so many looks were taken.
-
-    Gives the exit code.
-    """
-    try:
-        from quiver.cli.live.screen import TopScreen
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "textual":
-            raise
-        raise InputError(
-            "the screen of top needs the package 'textual'",
-            hint="pip install 'quiver-store[top]'; --once writes text and needs none",
-        ) from error
-    if output.no_color:
-        os.environ["NO_COLOR"] = "1"  # It is there that the screen looks.
-    screen = TopScreen(board, looker)
-    if picture is None:
-        with stopped_by_signals(screen.end):
-            screen.run()
-    else:
-        looks = picture[1]
-        screen.run(headless=True, size=_PICTURE, auto_pilot=lambda _: screen.draw_after(looks))
-    screen.wait_for_looker(_PATIENCE)
-    if screen.failure is not None:
-        raise screen.failure
-    if screen.return_code:  # It has shown the traceback.
-        return BUG
-    if picture is not None:
-        _save(picture[0], screen.drawn)
-    return OK
-
-
-def _save(path: str, text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error

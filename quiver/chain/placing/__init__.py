@@ -10,10 +10,11 @@
 
 from quiver.chain.placing.balance import BEGIN, REST, Move, Placed, balance, skew
 from quiver.chain.placing.choose import FILL_MAX, Chosen, Node, choose
-from quiver.chain.placing.lease import Lease
+from quiver.chain.placing.lease import AUDITOR, Lease, auditor_in
 from quiver.chain.placing.repairs import START_DELAY_NS, Held, Repair, Want, repairs
 
 __all__ = [
+    "AUDITOR",
     "BEGIN",
     "FILL_MAX",
     "REST",
@@ -26,6 +27,7 @@ __all__ = [
     "Placed",
     "Repair",
     "Want",
+    "auditor_in",
     "balance",
     "choose",
     "repairs",

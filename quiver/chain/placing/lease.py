@@ -14,7 +14,10 @@ from quiver.chain.metadata import Kept, Metadata, swap
 from quiver.clock import Clock
 from quiver.errors import DamagedEntry, MissingError
 
-__all__ = ["HELD_NS", "RENEW_NS", "Lease"]
+__all__ = ["AUDITOR", "HELD_NS", "RENEW_NS", "Lease", "auditor_in"]
+
+AUDITOR: Final = "auditor"
+"""Where the lease is; its holder is called as the node, a dot, and what nobody else is called."""
 
 RENEW_NS: Final = 2_000_000_000
 HELD_NS: Final = 6_000_000_000
@@ -65,6 +68,15 @@ class Lease:
         except MissingError:
             return None, None
         return kept, _decoded(kept.data, f"{self._metadata.place}/{self._key}")
+
+
+def auditor_in(metadata: Metadata) -> str:
+    """Give the node that held the auditor's lease last; empty if nobody ever did."""
+    try:
+        kept = metadata.get(AUDITOR)
+    except MissingError:
+        return ""
+    return _decoded(kept.data, f"{metadata.place}/{AUDITOR}")[0].rpartition(".")[0]
 
 
 def _decoded(data: bytes, path: str) -> tuple[str, int]:

@@ -30,6 +30,11 @@ class Want(IntEnum):
     LEAVING = 3
     """It has its copies, some of them on nodes that are to be left."""
 
+    @property
+    def words(self) -> str:
+        """Say it."""
+        return ("last copy", "live", "history", "node is left")[self]
+
 
 @dataclass(frozen=True, slots=True)
 class Held:

@@ -11,7 +11,7 @@ from typing import Final
 from quiver.chain.membership import Members
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peer
-from quiver.chain.placing import Lease
+from quiver.chain.placing import AUDITOR, Lease
 from quiver.chain.tending import ORPHAN_NS, Auditor, Orphans, seal_open
 from quiver.clock import Clock
 from quiver.disk import fresh_name
@@ -20,7 +20,6 @@ from quiver.units import SECOND
 
 __all__ = ["AuditRules", "Auditing"]
 
-_LEASE: Final = "auditor"
 _LOOK_SECONDS: Final = 1.0
 _TOLD_MAX: Final = 100
 _COPIED_MAX: Final = 16
@@ -66,7 +65,7 @@ class Auditing:
         self._left = left
         self._clock = clock
         self._rules = rules
-        self._lease = Lease(metadata, _LEASE, fresh_name(), clock=clock)
+        self._lease = Lease(metadata, AUDITOR, f"{node.name}.{fresh_name()}", clock=clock)
         self._auditor = Auditor(metadata, members, clock=clock, random=secrets.SystemRandom())
         self._orphans = Orphans(
             node.name,

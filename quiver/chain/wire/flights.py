@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 from pyarrow import flight
 
@@ -20,6 +22,11 @@ _LOST = (
     flight.FlightInternalError,
 )
 _WORDS = 300
+_FLIGHTS_OWN = re.compile(
+    r"^(Flight returned [a-z ]+ error, with message: )?"
+    r"(failed to connect to all addresses; last error: [A-Z]+: )?"
+)
+"""What Flight and gRPC put before what happened."""
 
 
 def as_told(error: Exception, node: str) -> QuiverError:
@@ -48,7 +55,7 @@ def as_quiver(error: Exception, node: str) -> QuiverError:
     if isinstance(error, flight.FlightUnauthenticatedError | flight.FlightUnauthorizedError):
         hint = "give the token that its nodes were given"
         return RemoteError(f"{node} lets nobody in without its token", path=node, hint=hint)
-    said = " ".join(text.split())[:_WORDS]
+    said = _FLIGHTS_OWN.sub("", " ".join(text.split()))[:_WORDS]
     if isinstance(error, _LOST):
         return RemoteError(f"{node} cannot be reached: {said}", path=node, retryable=True)
     return RemoteError(f"{node} says: {said}", path=node)

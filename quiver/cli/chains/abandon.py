@@ -55,7 +55,7 @@ def abandon(
     from quiver.disk import fresh_name
     from quiver.errors import InputError
 
-    metadata = open_place(place, options)
+    metadata = open_place(place, options, wire=wire)
     partition = Partition(metadata, name, clock=SystemClock())
     opened = partition.read().open
     if opened is None or opened.number != number:

@@ -63,7 +63,7 @@ def balance(
 
     clock = SystemClock()
     until_ns = clock.monotonic_ns() + parse_duration(timeout, key="--timeout")
-    metadata = open_place(place, options)
+    metadata = open_place(place, options, wire=wire)
     members = Members(metadata, clock=clock, options=wire)
     members.look()
     moves_max = _PLANNED_MAX if dry_run else MOVES_MAX

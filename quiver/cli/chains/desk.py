@@ -44,19 +44,37 @@ def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "place",
             required=True,
             metavar="URL",
-            help="A folder, s3://bucket/path, or etcd://host:port/path.",
+            help="A folder, s3://bucket/path, etcd://host:port/path, or by way of a node: "
+            "quiver://host:port.",
         ),
     ):
         wrapped = option(wrapped)
     return wrapped
 
 
-def open_place(place: str, options: Sequence[str], *, create: bool = False) -> Metadata:
-    """Open metadata; nothing is asked of them yet. A node may ``create`` a folder for them."""
+def open_place(
+    place: str,
+    options: Sequence[str],
+    *,
+    create: bool = False,
+    wire: WireOptions | None = None,
+) -> Metadata:
+    """Open metadata; nothing is asked of them yet. A node may ``create`` a folder for them.
+
+    With ``wire`` it may be addresses of nodes, by way of which they are reached.
+    """
+    from quiver.chain.cluster import connect, is_address
     from quiver.chain.metadata import open_metadata
     from quiver.cli.queues.desk import told_options
-    from quiver.errors import MissingError
+    from quiver.errors import InputError, MissingError
 
+    if is_address(place):
+        if wire is None:
+            raise InputError(
+                f"{place} is a node, and no place for metadata",
+                hint="a folder, s3://bucket/path, or etcd://host:port/path",
+            )
+        return connect(place, wire=wire).metadata
     if "://" not in place:
         if create:
             os.makedirs(place, mode=0o700, exist_ok=True)

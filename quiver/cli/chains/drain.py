@@ -60,7 +60,7 @@ def drain(
     from quiver.clock import SystemClock
 
     clock = SystemClock()
-    metadata = open_place(place, options)
+    metadata = open_place(place, options, wire=wire)
     members = Members(metadata, clock=clock, options=wire)
     if undo:
         members.unmark(node)

@@ -40,7 +40,7 @@ def ls(
     last: int | None,
     place: str,
     options: tuple[str, ...],
-    wire: WireOptions,  # noqa: ARG001
+    wire: WireOptions,
 ) -> None:
     """List partitions, or the blocks of some, oldest first.
 
@@ -50,7 +50,7 @@ def ls(
     from quiver.chain.record import Partition
     from quiver.clock import SystemClock
 
-    metadata = open_place(place, options)
+    metadata = open_place(place, options, wire=wire)
     clock = SystemClock()
     if not partitions:
         rows = []

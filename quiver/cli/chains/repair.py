@@ -56,7 +56,7 @@ def repair(
     from quiver.chain.tending import Auditor
     from quiver.clock import SystemClock
 
-    metadata = open_place(place, options)
+    metadata = open_place(place, options, wire=wire)
     clock = SystemClock()
     members = Members(metadata, clock=clock, options=wire)
     members.look()

@@ -41,7 +41,7 @@ def status(
     from quiver.chain.membership import Members
     from quiver.clock import SystemClock
 
-    metadata = open_place(place, options)
+    metadata = open_place(place, options, wire=wire)
     members = Members(metadata, clock=SystemClock(), options=wire)
     found = members.look()
     with ThreadPoolExecutor(max_workers=16) as pool:
@@ -145,6 +145,9 @@ def _told(output: Output, nodes: list[dict[str, Any]], partitions: list[dict[str
     ]
     if wrong:
         output.table("damaged", ["node", "partition", "block", "why"], wrong, empty="none")
+    for each in nodes:
+        if each["fault"]:
+            output.warn(each["fault"])
     columns = ["partition", "rf", "block_count", "under_replicated", "without_copy", "abandoned"]
     values = [[each[name] for name in columns] for each in partitions]
     output.table("partitions", [name.replace("_", " ") for name in columns], values, empty="none")

@@ -1,4 +1,4 @@
-"""A store seen live, for ``top``: looks, what lies between them, and a screen.
+"""A store, or a chain, seen live, for ``top``: looks, what lies between them, and a screen.
 
 ===========  ===================================================================
 ``look``     what one look sees, as values
@@ -8,7 +8,10 @@
 ``board``    all of that together: what is to be seen
 ``words``    the same as text
 ``watcher``  the thread that looks, so that a slow disk holds up no key
-``screen``   the screen; the only one that needs textual
+``frame``    what every screen has; it needs textual
+``screen``   the screen of a store; it needs textual
+``showing``  how verbs show one
+``chains``   the same of a chain
 ===========  ===================================================================
 """
 

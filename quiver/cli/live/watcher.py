@@ -1,26 +1,34 @@
-"""The thread that looks at a store, so that a slow disk holds up nobody but itself."""
+"""The thread that looks at a store, or a chain, so that a slow disk holds up nobody but itself."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from quiver.cli.live.look import Look
 from quiver.units import SECOND
 
-__all__ = ["Looks", "Watcher"]
+__all__ = ["Looks", "Taken", "Watcher"]
+
+
+class Taken(Protocol):
+    """A look that was taken."""
+
+    @property
+    def took_ns(self) -> int:
+        """How long it took."""
+        ...
 
 
 class Looks(Protocol):
-    """Whoever can look at a store; see ``Looker``."""
+    """Whoever can look at a store, or a chain; see ``Looker``."""
 
-    def look(self) -> Look:
-        """Look at the store now."""
+    def look(self) -> Taken:
+        """Look now."""
         ...
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Let go of what is looked at."""
         ...
 
 
@@ -37,7 +45,7 @@ class Watcher:
         looker: Looks,
         *,
         interval_ns: int,
-        tell: Callable[[Look], object],
+        tell: Callable[[Any], object],
         fail: Callable[[Exception], object],
     ) -> None:
         """``tell`` and ``fail`` are called in the thread; ``fail`` is the last call."""

@@ -18,14 +18,21 @@ from quiver.cli.output import count, printable
 from quiver.units import SECOND, format_bytes, format_duration
 
 __all__ = [
+    "Columns",
     "Row",
     "Sheet",
     "bar",
+    "byte_cell",
+    "byte_rate_cell",
+    "clock_time",
     "core_sheet",
     "event_sheet",
     "head_line",
+    "look_time",
     "node_sheet",
+    "number_cell",
     "rate_words",
+    "sheet_of",
     "spark",
     "station_line",
     "subscriber_sheet",
@@ -65,10 +72,11 @@ class Sheet:
         return Sheet(self.titles, self.right, (*known, *unknown))
 
 
-_Columns = Sequence[tuple[str, bool, Callable[[Any], tuple[Any, str]]]]
+Columns = Sequence[tuple[str, bool, Callable[[Any], tuple[Any, str]]]]
 
 
-def _sheet(columns: _Columns, rows: Iterable[tuple[str, Any, bool]]) -> Sheet:
+def sheet_of(columns: Columns, rows: Iterable[tuple[str, Any, bool]]) -> Sheet:
+    """Make a table of things, each with its name and whether it is alarming."""
     made = []
     for name, thing, is_alarming in rows:
         cells = [write(thing) for _, _, write in columns]
@@ -78,11 +86,13 @@ def _sheet(columns: _Columns, rows: Iterable[tuple[str, Any, bool]]) -> Sheet:
     return Sheet(tuple(title for title, _, _ in columns), right, tuple(made))
 
 
-def _number(value: int | None) -> tuple[int | None, str]:
+def number_cell(value: int | None) -> tuple[int | None, str]:
+    """Write a count."""
     return value, _NOTHING if value is None else f"{value:,}"
 
 
-def _bytes(value: int | None) -> tuple[int | None, str]:
+def byte_cell(value: int | None) -> tuple[int | None, str]:
+    """Write a size."""
     return value, _NOTHING if value is None else format_bytes(value)
 
 
@@ -92,7 +102,8 @@ def _rate(value: float | None) -> tuple[float | None, str]:
     return value, f"{value:,.0f}" if value >= _WHOLE or value == 0 else f"{value:.1f}"
 
 
-def _byte_rate(value: float | None) -> tuple[float | None, str]:
+def byte_rate_cell(value: float | None) -> tuple[float | None, str]:
+    """Write bytes in a second."""
     return value, _NOTHING if value is None else format_bytes(round(value))
 
 
@@ -114,21 +125,21 @@ def core_sheet(board: Board) -> Sheet:
     def rate(core: CoreLook) -> Rate | None:
         return None if board.rates is None else board.rates.cores.get(core.core)
 
-    columns: _Columns = (
+    columns: Columns = (
         ("core", False, lambda core: (core.core, str(core.core))),
         ("writer", False, lambda core: _writer(core.writer)),
         ("in/s", True, lambda core: _rate(r.bundles if (r := rate(core)) else None)),
-        ("bytes/s", True, lambda core: _byte_rate(r.bytes if (r := rate(core)) else None)),
-        ("log", True, lambda core: _bytes(core.wal_bytes)),
-        ("open", True, lambda core: _number(core.open_bundle_count)),
-        ("segs", True, lambda core: _number(len(core.segments))),
-        ("size", True, lambda core: _bytes(core.segment_bytes)),
-        ("acks", True, lambda core: _bytes(core.acks_bytes)),
-        ("quar", True, lambda core: _bytes(core.quarantine_bytes)),
-        ("used", True, lambda core: _bytes(core.used_bytes)),
+        ("bytes/s", True, lambda core: byte_rate_cell(r.bytes if (r := rate(core)) else None)),
+        ("log", True, lambda core: byte_cell(core.wal_bytes)),
+        ("open", True, lambda core: number_cell(core.open_bundle_count)),
+        ("segs", True, lambda core: number_cell(len(core.segments))),
+        ("size", True, lambda core: byte_cell(core.segment_bytes)),
+        ("acks", True, lambda core: byte_cell(core.acks_bytes)),
+        ("quar", True, lambda core: byte_cell(core.quarantine_bytes)),
+        ("used", True, lambda core: byte_cell(core.used_bytes)),
     )
     cores = board.look.cores if board.look is not None else ()
-    return _sheet(
+    return sheet_of(
         columns,
         [(str(core.core), core, bool(core.problem or core.quarantine_bytes)) for core in cores],
     )
@@ -137,18 +148,18 @@ def core_sheet(board: Board) -> Sheet:
 def subscriber_sheet(board: Board) -> Sheet:
     """Give a row for each subscriber, its cores together."""
     done = board.rates.done if board.rates is not None else {}
-    columns: _Columns = (
+    columns: Columns = (
         ("subscriber", False, lambda each: (each.name, each.name)),
-        ("bundles", True, lambda each: _number(each.bundle_count)),
-        ("size", True, lambda each: _bytes(each.byte_count)),
+        ("bundles", True, lambda each: number_cell(each.bundle_count)),
+        ("size", True, lambda each: byte_cell(each.byte_count)),
         ("oldest", True, lambda each: _age(each.oldest_age_ns)),
         ("done/s", True, lambda each: _rate(done.get(each.name))),
-        ("retrying", True, lambda each: _number(each.retrying_count)),
-        ("dead", True, lambda each: _number(each.dead_letter_count)),
+        ("retrying", True, lambda each: number_cell(each.retrying_count)),
+        ("dead", True, lambda each: number_cell(each.dead_letter_count)),
         ("state", False, lambda each: (each.is_paused, "paused" if each.is_paused else "")),
     )
     subscribers = board.look.subscribers if board.look is not None else ()
-    return _sheet(
+    return sheet_of(
         columns,
         [(each.name, each, bool(each.retrying_count or each.is_paused)) for each in subscribers],
     )
@@ -159,23 +170,23 @@ def node_sheet(board: Board) -> Sheet | None:
     if board.look is None or board.look.nodes is None:
         return None
     rates = board.rates.items if board.rates is not None else {}
-    columns: _Columns = (
+    columns: Columns = (
         ("node", False, lambda each: (each.name, each.name)),
         ("kind", False, lambda each: (each.role, f"{each.plugin} {each.role}")),
         ("items/s", True, lambda each: _rate(rates.get(each.name))),
-        ("items", True, lambda each: _number(each.items)),
-        ("refused", True, lambda each: _number(each.refused)),
-        ("retried", True, lambda each: _number(each.retried)),
-        ("in hand", True, lambda each: _number(each.waiting)),
+        ("items", True, lambda each: number_cell(each.items)),
+        ("refused", True, lambda each: number_cell(each.refused)),
+        ("retried", True, lambda each: number_cell(each.retried)),
+        ("in hand", True, lambda each: number_cell(each.waiting)),
         ("state", False, lambda each: (each.state, each.state)),
     )
     nodes = [each for each in board.look.nodes.nodes if each.plugin != "persistence"]
-    return _sheet(columns, [(each.name, each, bool(each.state)) for each in nodes])
+    return sheet_of(columns, [(each.name, each, bool(each.state)) for each in nodes])
 
 
 def event_sheet(events: Iterable[Event], zone: tzinfo | None = None) -> Sheet:
     """Give a row for each event; times are those of the clock on the wall, or of ``zone``."""
-    columns: _Columns = (
+    columns: Columns = (
         ("time", False, lambda event: (event.at_ns, clock_time(event.at_ns, zone))),
         (
             "core",
@@ -188,7 +199,7 @@ def event_sheet(events: Iterable[Event], zone: tzinfo | None = None) -> Sheet:
         (f"{event.at_ns} {event.core} {event.text}", event, event.kind in ("damage", "store"))
         for event in events
     )
-    return _sheet(columns, rows)
+    return sheet_of(columns, rows)
 
 
 def clock_time(at_ns: int, zone: tzinfo | None = None) -> str:
@@ -204,7 +215,7 @@ def head_line(board: Board, *, is_paused: bool, zone: tzinfo | None = None) -> s
         parts.append(count(len(look.cores), "core"))
     parts.append(f"every {format_duration(board.interval_ns)}")
     if look is not None:
-        parts.append(f"a look takes {format_duration(_rounded(look.took_ns))}")
+        parts.append(f"a look takes {look_time(look.took_ns)}")
         parts.append(clock_time(look.at_ns, zone))
     if is_paused:
         parts.append("PAUSED")
@@ -265,7 +276,7 @@ def bar(share: float, width: int) -> str:
     return "█" * filled + "░" * (width - filled)
 
 
-def _rounded(nanoseconds: int) -> int:
-    """Round to a tenth of a millisecond, and to whole ones from ten on."""
+def look_time(nanoseconds: int) -> str:
+    """Write a time in tenths of a millisecond, and in whole ones from ten on."""
     step = 100_000 if nanoseconds < _WHOLE * 1_000_000 else 1_000_000
-    return round(nanoseconds / step) * step
+    return format_duration(round(nanoseconds / step) * step)

@@ -102,7 +102,7 @@ def test_room_may_be_made_again_until_a_stream_comes(shelf, disk):
     shelf[BLOCK].begin(ROUTE._replace(chain=("b", "c")))
     with pytest.raises(InputError, match="not empty"):
         shelf.prepare(ROUTE, LAYOUT)
-    assert reopened(shelf, disk)[BLOCK].chain == ("b", "c")
+    assert reopened(shelf, disk)[BLOCK].state.chain == ("b", "c")
 
 
 def test_only_what_belongs_there_is_appended(shelf):

@@ -12,7 +12,15 @@ from chain_world import World
 from quiver.chain.loading.happenings import Acked, Opened
 from quiver.chain.loading.mailbox import Mailbox
 from quiver.chain.peers import Ack
-from quiver.errors import ClosedError, InputError, RemoteError, StorageError
+from quiver.chain.placing import Node
+from quiver.errors import (
+    CapacityError,
+    ClosedError,
+    InputError,
+    RemoteError,
+    StorageError,
+    WaitTimeoutError,
+)
 
 BATCH = pa.record_batch({"n": [1]})
 
@@ -122,6 +130,30 @@ def test_metadata_that_refuse_from_the_start_are_told(world):
     with pytest.raises(StorageError, match="permission"):
         loader.wait_open(0)
     assert not isinstance(loader._driver.fault, RemoteError)
+
+
+@pytest.mark.parametrize(
+    ("full", "said"),
+    [(True, "all 4 that serve are more than 85% full"), (False, "none serves")],
+    ids=["full", "none"],
+)
+def test_who_finds_no_room_says_whether_nodes_are_full_or_gone(world, full, said):
+    found = [Node(name, 10, 100) for name in world.machines] if full else []
+    world.nodes = lambda: found
+    loader = world.loader()
+    world.run(turns=200)
+    with pytest.raises(WaitTimeoutError, match=said):
+        loader.wait_open(0)
+    with pytest.raises(CapacityError, match=said):
+        world.send(loader)
+    found[:] = [Node(name, 90, 100) for name in world.machines]
+    assert world.run(lambda: loader.record is not None)
+    sent = world.send(loader)
+    assert world.run(lambda: loader.acked_seq >= sent.wal_seq, turns=20_000)
+    with pytest.raises(WaitTimeoutError) as told:
+        loader.wait_acked(sent.wal_seq + 1, 0)
+    assert "that serve" not in str(told.value)
+    assert "none serves" not in str(told.value)
 
 
 @pytest.mark.parametrize("time_ns", [1 << 63, 1.5, "now"])

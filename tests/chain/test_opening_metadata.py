@@ -9,11 +9,21 @@ from quiver.errors import ConfigError
 
 
 def test_etcd_by_its_endpoints():
-    metadata = open_metadata("etcd://a:1,[::1]:2/p/q", options={"user": "u", "password": "geheim"})
+    named = {"user": "u", "password": "geheim"}
+    metadata = open_metadata("etcds://a:1,[::1]:2/p/q", options=named)
     assert isinstance(metadata, EtcdMetadata)
     assert metadata.place == "etcd://a:1,::1:2/p/q"
     assert "geheim" not in repr(metadata)
     assert open_metadata("ETCDS://a:1").place == "etcd://a:1/"
+
+
+@pytest.mark.parametrize("named", [{"user": "u"}, {"password": "geheim"}], ids=["user", "password"])
+def test_a_password_leaves_this_machine_by_tls_alone(named):
+    assert open_metadata("etcd://127.0.0.1:1,[::1]:2/p", options=named)
+    assert open_metadata("etcds://a:1", options=named)
+    with pytest.raises(ConfigError, match="etcds://") as refused:
+        open_metadata("etcd://127.0.0.1:1,etcd.example:2/p", options=named)
+    assert "geheim" not in str(refused.value)
 
 
 def test_anything_else_is_a_bucket(tmp_path):

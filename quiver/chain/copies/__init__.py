@@ -6,6 +6,7 @@
 ``rules``       what holds for all of a node
 ``entries``     entries in a row, checked before they are kept
 ``log``         the entries of one copy: appended, synced, cut
+``bundles``     what entries hold, looked at
 ``segments``    the segment that is made of them, or fetched
 ``copy``        one copy: promise, log, segment
 ``opening``     one copy as it is found at a start
@@ -14,10 +15,11 @@
 ==============  ====================================================================
 """
 
+from quiver.chain.copies.bundles import BundleCheck
 from quiver.chain.copies.copy import BlockCopy
 from quiver.chain.copies.entries import Extent
 from quiver.chain.copies.generation import Generation
 from quiver.chain.copies.rules import CopyRules
 from quiver.chain.copies.shelf import Copies
 
-__all__ = ["BlockCopy", "Copies", "CopyRules", "Extent", "Generation"]
+__all__ = ["BlockCopy", "BundleCheck", "Copies", "CopyRules", "Extent", "Generation"]

@@ -55,9 +55,9 @@ class BlockCopy:
         return self._state.name
 
     @property
-    def chain(self) -> tuple[str, ...]:
-        """Its locations as they were told when room was made; empty if it was fetched."""
-        return self._state.chain
+    def state(self) -> CopyState:
+        """What this node holds to about it."""
+        return self._state
 
     @property
     def is_cut(self) -> bool:

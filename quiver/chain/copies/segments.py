@@ -8,12 +8,14 @@ from typing import Final
 
 import blake3
 
+from quiver.chain.copies.bundles import BundleCheck
 from quiver.chain.copies.entries import Extent
 from quiver.chain.copies.format import LOG_BEGIN, CopyState
 from quiver.chain.copies.names import LOG, SEGMENT, file_of
 from quiver.chain.peers import BlockName, Finished, decode_layout
 from quiver.disk import SEALED_MODE, TEMPORARY, Disk, NewFile
 from quiver.errors import DamagedEntry, DamageError, InputError
+from quiver.payload import EncodedBundle
 from quiver.segment import SegmentLabel, write_segment
 from quiver.wal.format import decode_bundle, frame_at
 
@@ -29,14 +31,19 @@ def make_segment(disk: Disk, state: CopyState, entry_bytes_max: int) -> Finished
         raise InputError("a log that is not cut has no segment")
     name, length = state.name, state.sealed.length
     entries = disk.map(file_of(name, LOG))[LOG_BEGIN : LOG_BEGIN + length]
-    bundles, extent, rows = [], Extent(), 0
+    extent, rows = Extent(), 0
+    bundles: list[EncodedBundle] = []
+    lost: dict[int, tuple[int, ...]] = {}
+    check = BundleCheck(state.layout)
     while extent.length < length:
         try:
             frame = frame_at(entries, extent.length, entry_bytes_max)
             extent = extent.with_frame(frame)
         except DamageError as error:
             raise error.at(disk.locate(file_of(name, LOG)), base=LOG_BEGIN) from error
-        bundle = decode_bundle(frame)
+        bundle, gone = check.sound(decode_bundle(frame))
+        if gone:
+            lost[len(bundles)] = gone
         rows += sum(payload.row_count for payload in bundle.payloads)
         bundles.append(bundle)
     label = SegmentLabel(
@@ -48,7 +55,7 @@ def make_segment(disk: Disk, state: CopyState, entry_bytes_max: int) -> Finished
         wal_offset=length,
     )
     file = posixpath.basename(file_of(name, SEGMENT))
-    write_segment(disk, name.partition, bundles, label=label, name=file)
+    write_segment(disk, name.partition, bundles, label=label, lost=lost, trusted=True, name=file)
     digest, size = blake3.blake3(), 0
     for piece in read_file(disk, file_of(name, SEGMENT), None):
         digest.update(piece)

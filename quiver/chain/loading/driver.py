@@ -61,6 +61,7 @@ from quiver.chain.rolling import (
 from quiver.chain.rolling.roll import Phase
 from quiver.errors import (
     ClosedError,
+    DamageError,
     FencedError,
     LockedError,
     QuiverError,
@@ -71,6 +72,7 @@ from quiver.errors import (
 __all__ = ["Driver"]
 
 _FRAME_BYTES: Final = 1 << 20
+_REFUSALS_MAX: Final = 5
 _COALESCE_BYTES: Final = 256 << 10
 _AHEAD: Final = 0.9
 
@@ -85,6 +87,7 @@ class Driver:
         self.changed = threading.Condition(self.lock)
         self.outbox = Outbox()
         self.fault: QuiverError | None = None
+        self.trouble: QuiverError | None = None
         self.record: Record | None = None
         """Of the open block; None before the first one is open."""
         self.is_closed = False
@@ -94,7 +97,7 @@ class Driver:
         self._wake = wake
         self._mail = Mailbox()
         self._roll: Roll | None = None
-        self._takes_over = rules.takes_over
+        self._takes_over, self._refusals = rules.takes_over, 0
         self._pending: set[str] = set()
         self._is_waiting = False
         self._rooms: dict[tuple[int, tuple[str, ...]], int] = {}
@@ -218,6 +221,7 @@ class Driver:
             self._look()
         if isinstance(error, RemoteError) or (self.record and type(error) is StorageError):
             self._claim_is_late |= isinstance(act, ClaimNow)
+            self.trouble = error
             self.tasks.again(act)
         elif isinstance(error, LockedError) and self.record is not None:
             fenced = FencedError(f"{self._name} was taken over: {error}")
@@ -312,6 +316,10 @@ class Driver:
             return
         if isinstance(broke.error, FencedError):
             self._look()
+        self._refusals += isinstance(broke.error, DamageError)
+        if self._refusals >= _REFUSALS_MAX:  # So often in a row: it is no bundle.
+            self._lose(broke.error)
+            return
         chain, self._route = self._route.chain, None
         self._close_stream()
         far = getattr(broke.error, "path", "")
@@ -327,6 +335,7 @@ class Driver:
             stream.close()
 
     def _let_go(self, last_seq: int) -> None:
+        self._refusals, self.trouble = 0, None
         with self.changed:
             self.outbox.acked(last_seq)
             self.changed.notify_all()

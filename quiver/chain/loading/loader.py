@@ -141,7 +141,8 @@ class Loader:
             self._wait(has_room, timeout)
         except WaitTimeoutError as error:
             raise CapacityError(
-                f"{driver.outbox.kept_bytes:,} bytes of {self._partition} wait to be acknowledged",
+                f"{driver.outbox.kept_bytes:,} bytes of {self._partition} wait to be acknowledged"
+                f"{self._trouble()}",
                 hint="its chain takes nothing: wait, or look at its nodes",
             ) from error
         if self._time_ns is None and driver.record is not None:
@@ -230,9 +231,15 @@ class Loader:
         with self._driver.changed:
             if not self._driver.changed.wait_for(is_done, seconds):
                 raise WaitTimeoutError(
-                    f"{self._partition}: what was waited for has not happened in {timeout}",
+                    f"{self._partition}: what was waited for has not happened in {timeout}"
+                    f"{self._trouble()}",
                     hint="its chain may be taking nothing just now; ask again",
                 )
+
+    def _trouble(self) -> str:
+        """Say what keeps it from writing just now, as far as that is known."""
+        trouble = self._driver.trouble
+        return f": {trouble.message}" if trouble is not None else ""
 
     # ending ------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from quiver.chain.loading.happenings import (
 from quiver.chain.loading.hearing import Hearing
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peers, Route, encode_layout
-from quiver.chain.placing import Node, choose
+from quiver.chain.placing import FILL_MAX, Node, choose
 from quiver.chain.placing.choose import Random
 from quiver.chain.record import Partition, Record, claimed, committed
 from quiver.chain.rolling import Answered, ClaimNow, CommitNow, CutNow, FenceNow, PlaceNow
@@ -200,7 +200,7 @@ class Tasks:
             failed |= new
         said = "; ".join(f"{name}: {error}" for name, error in failed.items())
         raise RemoteError(
-            f"no node makes room for block {act.number} of {self._name}: {said or 'none serves'}",
+            f"no node makes room for block {act.number} of {self._name}: {said or _why(nodes)}",
             path=self._name,
             retryable=True,
         )
@@ -282,6 +282,13 @@ class Tasks:
     def grace(self, epoch: int) -> None:
         """Say a little later that it was waited for."""
         self.after(GraceOver(epoch))
+
+
+def _why(nodes: Sequence[Node]) -> str:
+    """Say why none was chosen, though none failed."""
+    if not nodes:
+        return "none serves"
+    return f"all {len(nodes)} that serve are more than {FILL_MAX:.0%} full"
 
 
 def _claimed(by: str, takes_over: bool, record: Record) -> Record:  # noqa: FBT001 For partial.

@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from quiver.addresses import is_loopback
 from quiver.errors import ConfigError, InputError, RemoteError
 from quiver.ship.objects import UnclearError
 
@@ -56,9 +57,19 @@ class Gateway:
     """Calls etcd. Safe for many threads."""
 
     def __init__(self, endpoints: list[tuple[str, int]], options: EtcdOptions) -> None:
-        """Take the endpoints; none is asked yet. Raises ConfigError for certificates."""
+        """Take the endpoints; none is asked yet.
+
+        Raises ConfigError for certificates, and for a password that would leave this machine
+        without TLS.
+        """
         if not endpoints:
             raise ConfigError("etcd has no endpoint", hint="as etcd://host:2379/path")
+        far = [host for host, _ in endpoints if not is_loopback(host)]
+        if far and (options.user or options.password) and not options.is_secure:
+            raise ConfigError(
+                f"a password would go to {far[0]} for everybody to read",
+                hint="use etcds://, or reach etcd by an address of this machine",
+            )
         self._endpoints = list(endpoints)
         self._options = options
         self._tls = _context(options)

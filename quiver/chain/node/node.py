@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
-from quiver.chain.copies import Copies
+from quiver.chain.copies import BundleCheck, Copies
 from quiver.chain.node.passage import Passage
 from quiver.chain.node.quota import Quota
 from quiver.chain.peers import (
@@ -90,14 +91,10 @@ class LocalNode:
         self._check_serving()
         place = self._place(route)
         copy = self._copies[route.block]
-        passage = Passage(
-            copy,
-            route,
-            workers=self._workers,
-            acked=acked,
-            broken=broken,
-            take=self._quota.take,
-        )
+        named: dict[str, Any] = {"acked": acked, "broken": broken, "take": self._quota.take}
+        if not place:  # What a loader sends is looked at once, before anybody relies on it.
+            named["check"] = BundleCheck(copy.state.layout).check
+        passage = Passage(copy, route, workers=self._workers, **named)
         with self._lock:
             before = self._passages.get(route.block)
             self._passages[route.block] = passage

@@ -41,16 +41,18 @@ class Passage:
         acked: Callable[[Ack], None],
         broken: Callable[[QuiverError], None],
         take: Callable[[int], None] = _take_nothing,
+        check: Callable[[memoryview], None] = lambda _: None,
     ) -> None:
         """Begin; ``pass_to`` says who is behind, before anything is sent.
 
         ``take`` is called with the bytes that are about to be written; it raises if there is no
-        room for them.
+        room for them. ``check`` raises DamagedEntry for entries that are not taken.
         """
         self._take = take
         self._copy = copy
         self._tell_acked = acked
         self._tell_broken = broken
+        self._check = check
         self._begun = copy.begin(route)
         self._behind: Stream | None = None
         self._lock = threading.Lock()
@@ -81,6 +83,8 @@ class Passage:
         if not frames:
             return
         try:
+            for frame in frames:
+                self._check(frame.body)
             self._take(sum(len(frame.body) for frame in frames))
             self._copy.append(self._begun, frames)
             extent = self._copy.sync()

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import pyarrow as pa
+
 from quiver.bundle import RecordBundle
 from quiver.chain.peers import BlockName
 from quiver.chain.reading.message import ChainMessage
-from quiver.errors import DamageError, InputError
+from quiver.errors import DamagedEntry, DamageError, InputError
 from quiver.ipc import decode_stream
+from quiver.payload import Octets
 from quiver.segment.memory import open_bytes
 from quiver.slots import SlotTable
 from quiver.wal.format import decode_bundle, frame_at
 
-__all__ = ["messages_in_log", "messages_in_segment"]
+__all__ = ["UnreadableEntry", "messages_in_log", "messages_in_segment"]
 
 _ENTRY_BYTES_MAX: Final = 0xFFFF_FFF7
+_ALIGNMENT: Final = 8
+"""Buffers of a stream lie at multiples of this from its begin."""
 
 
 def messages_in_log(
@@ -30,13 +35,18 @@ def messages_in_log(
             at = frame.end
             if frame.wal_seq <= above:
                 continue
-            bundle = decode_bundle(frame)
-            batches = {
-                _name(slots, payload.slot_id): decode_stream(payload.data, rows=payload.row_count)
-                for payload in bundle.payloads
-            }
         except DamageError as error:
             raise error.at(f"{block.partition}/{block.number}", base=offset) from error
+        try:
+            batches = {
+                _name(slots, payload.slot_id): decode_stream(
+                    _aligned(payload.data), rows=payload.row_count
+                )
+                for payload in decode_bundle(frame).payloads
+            }
+        except (DamageError, InputError) as error:
+            place = frame.wal_seq, frame.ingestion_ns
+            raise _unreadable(block, place, offset + frame.offset, why=str(error)) from error
         yield ChainMessage(
             frame.ingestion_ns, block.partition, frame.wal_seq, RecordBundle(batches)
         )
@@ -53,11 +63,40 @@ def messages_in_segment(
         if entry.wal_seq is None or entry.ingestion_ns is None:
             raise InputError(f"the segment of {place} does not say its times")
         if entry.wal_seq > above:
+            if lost := reader.lost.get(index):
+                why = f"slots {', '.join(map(str, lost))} held no batch when its segment was made"
+                raise _unreadable(block, (entry.wal_seq, entry.ingestion_ns), 0, why=why)
             batches = reader.bundle(index)
             named = {_name(slots, slot_id): batch for slot_id, batch in batches.items()}
             yield ChainMessage(
                 entry.ingestion_ns, block.partition, entry.wal_seq, RecordBundle(named)
             )
+
+
+class UnreadableEntry(DamagedEntry):
+    """An entry is the same in all copies, and no bundle: nobody else has a better one."""
+
+
+def _unreadable(
+    block: BlockName, entry: tuple[int, int], offset: int, *, why: str
+) -> UnreadableEntry:
+    wal_seq, time_ns = entry
+    return UnreadableEntry(
+        f"entry {wal_seq} is whole, and no bundle: {why}",
+        path=f"{block.partition}/{block.number}",
+        offset=offset,
+        hint=f"position={{{block.partition!r}: ({time_ns}, {wal_seq})}} goes on behind it",
+    )
+
+
+def _aligned(data: Octets) -> pa.Buffer:
+    """Give bytes where Arrow's numbers may lie: in a row of entries they begin anywhere."""
+    buffer = pa.py_buffer(data)
+    if buffer.address % _ALIGNMENT == 0:
+        return buffer
+    moved = pa.allocate_buffer(buffer.size)
+    memoryview(moved)[:] = memoryview(buffer)
+    return moved
 
 
 def _name(slots: SlotTable, slot_id: int) -> str:

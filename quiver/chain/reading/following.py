@@ -14,7 +14,11 @@ from typing import Final
 
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peers
-from quiver.chain.reading.decoding import messages_in_log, messages_in_segment
+from quiver.chain.reading.decoding import (
+    UnreadableEntry,
+    messages_in_log,
+    messages_in_segment,
+)
 from quiver.chain.reading.message import ChainMessage, ChainPosition
 from quiver.chain.record import Block, Open, Partition, Record
 from quiver.clock import Clock
@@ -141,6 +145,8 @@ class _Follower:
         for location in reversed(block.locations):
             try:
                 yield from self._copy(name, block, location)
+            except UnreadableEntry:
+                raise
             except _FAILS as error:
                 fault = error
                 continue
@@ -186,6 +192,8 @@ class _Follower:
                 if not piece:
                     yield None
             self._is_over = not live
+        except UnreadableEntry:
+            raise
         except _FAILS as error:
             if not live:
                 self._check_patience(error)

@@ -1,0 +1,58 @@
+"""Whether entries that are whole hold bundles that can be read.
+
+The head of a chain looks before it takes entries from a loader; nodes behind it rely on that. What
+came all the same, from before that was so, costs a segment the payloads that cannot be read, and
+not the block its segment.
+"""
+
+from __future__ import annotations
+
+from quiver.chain.peers import decode_layout
+from quiver.errors import DamagedEntry, DamageError
+from quiver.ipc import decode_stream
+from quiver.payload import EncodedBundle, Payload
+from quiver.wal.format import decode_bundle, frame_at
+
+__all__ = ["BundleCheck"]
+
+_ENTRY_BYTES_MAX = 0xFFFF_FFF7
+
+
+class BundleCheck:
+    """Looks at the bundles of one block. Safe for many threads."""
+
+    def __init__(self, layout: str) -> None:
+        """Take its slot table as text; raises InputError."""
+        self._slots = {slot.slot_id for slot in decode_layout(layout)}
+
+    def check(self, entries: memoryview) -> None:
+        """Raise DamagedEntry unless all entries hold bundles of these slots."""
+        offset = 0
+        while offset < len(entries):
+            frame = frame_at(entries, offset, _ENTRY_BYTES_MAX)
+            for payload in decode_bundle(frame).payloads:
+                if fault := self._fault(payload):
+                    raise DamagedEntry(
+                        f"entry {frame.wal_seq} is whole, and slot {payload.slot_id} of it holds "
+                        f"no batch: {fault}",
+                        offset=frame.offset,
+                        hint="whoever made it writes no bundles",
+                    )
+            offset = frame.end
+
+    def sound(self, bundle: EncodedBundle) -> tuple[EncodedBundle, tuple[int, ...]]:
+        """Give a bundle with the payloads that can be read, and the slots of the others."""
+        lost = tuple(each.slot_id for each in bundle.payloads if self._fault(each))
+        if not lost:
+            return bundle, lost
+        kept = tuple(each for each in bundle.payloads if each.slot_id not in lost)
+        return bundle._replace(payloads=kept), lost
+
+    def _fault(self, payload: Payload) -> str:
+        if payload.slot_id not in self._slots:
+            return "the partition has no such slot"
+        try:
+            decode_stream(payload.data, rows=payload.row_count)
+        except DamageError as error:
+            return str(error)
+        return ""

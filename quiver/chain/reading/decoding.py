@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from quiver.bundle import RecordBundle
 from quiver.chain.peers import BlockName
-from quiver.chain.reading.message import ChainMessage
+from quiver.chain.reading.message import ChainMessage, ChainPosition
 from quiver.errors import DamagedEntry, DamageError, InputError
 from quiver.ipc import decode_stream
 from quiver.payload import Octets
@@ -17,7 +17,7 @@ from quiver.segment.memory import open_bytes
 from quiver.slots import SlotTable
 from quiver.wal.format import decode_bundle, frame_at
 
-__all__ = ["UnreadableEntry", "messages_in_log", "messages_in_segment"]
+__all__ = ["ForeignPosition", "UnreadableEntry", "messages_in_log", "messages_in_segment"]
 
 _ENTRY_BYTES_MAX: Final = 0xFFFF_FFF7
 _ALIGNMENT: Final = 8
@@ -25,14 +25,24 @@ _ALIGNMENT: Final = 8
 
 
 def messages_in_log(
-    piece: memoryview, block: BlockName, slots: SlotTable, *, above: int, offset: int
+    piece: memoryview,
+    block: BlockName,
+    slots: SlotTable,
+    *,
+    above: int,
+    offset: int,
+    after: ChainPosition | None = None,
 ) -> Iterator[ChainMessage]:
-    """Decode whole entries whose numbers are above one; raises DamageError with the block."""
+    """Decode whole entries whose numbers are above one; raises DamageError with the block.
+
+    Raises ForeignPosition if they cannot be of the partition that ``after`` is of.
+    """
     at = 0
     while at < len(piece):
         try:
             frame = frame_at(piece, at, _ENTRY_BYTES_MAX)
             at = frame.end
+            _check_after(after, frame.wal_seq, frame.ingestion_ns, block=block)
             if frame.wal_seq <= above:
                 continue
         except DamageError as error:
@@ -53,15 +63,21 @@ def messages_in_log(
 
 
 def messages_in_segment(
-    pieces: Iterable[bytes], block: BlockName, slots: SlotTable, *, above: int
+    pieces: Iterable[bytes],
+    block: BlockName,
+    slots: SlotTable,
+    *,
+    above: int,
+    after: ChainPosition | None = None,
 ) -> Iterator[ChainMessage]:
-    """Decode a finished segment, checked as one on a disk is."""
+    """Decode a finished segment, checked as one on a disk is; raises what the other one does."""
     place = f"{block.partition}/{block.number}"
     reader = open_bytes(b"".join(pieces), place=place)
     for index in range(reader.bundle_count):
         entry = reader.bundle_entry(index)
         if entry.wal_seq is None or entry.ingestion_ns is None:
             raise InputError(f"the segment of {place} does not say its times")
+        _check_after(after, entry.wal_seq, entry.ingestion_ns, block=block)
         if entry.wal_seq > above:
             if lost := reader.lost.get(index):
                 why = f"slots {', '.join(map(str, lost))} held no batch when its segment was made"
@@ -75,6 +91,29 @@ def messages_in_segment(
 
 class UnreadableEntry(DamagedEntry):
     """An entry is the same in all copies, and no bundle: nobody else has a better one."""
+
+
+class ForeignPosition(InputError):
+    """A position that is of another partition, or of another chain."""
+
+
+def _check_after(
+    after: ChainPosition | None, wal_seq: int, time_ns: int, *, block: BlockName
+) -> None:
+    """Raise unless an entry lies before a position in number and in time, or behind it in both."""
+    if after is None:
+        return
+    if wal_seq == after.wal_seq:
+        fits = time_ns == after.time_ns
+    else:
+        fits = time_ns <= after.time_ns if wal_seq < after.wal_seq else time_ns >= after.time_ns
+    if not fits:
+        raise ForeignPosition(
+            f"{block.partition} never was at bundle {after.wal_seq} of time {after.time_ns}: its "
+            f"block {block.number} has bundle {wal_seq} of time {time_ns}",
+            hint="the position is of another chain, or of a block that was given up; begin at a "
+            "time: start=",
+        )
 
 
 def _unreadable(

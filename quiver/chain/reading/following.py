@@ -15,6 +15,7 @@ from typing import Final
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peers
 from quiver.chain.reading.decoding import (
+    ForeignPosition,
     UnreadableEntry,
     messages_in_log,
     messages_in_segment,
@@ -145,7 +146,7 @@ class _Follower:
         for location in reversed(block.locations):
             try:
                 yield from self._copy(name, block, location)
-            except UnreadableEntry:
+            except (ForeignPosition, UnreadableEntry):
                 raise
             except _FAILS as error:
                 fault = error
@@ -175,7 +176,9 @@ class _Follower:
                 raise
             pieces = peer.segment(name)
             slots = self._slots_known()
-            for message in messages_in_segment(pieces, name, slots, above=self._seq):
+            for message in messages_in_segment(
+                pieces, name, slots, above=self._seq, after=self._asked.after
+            ):
                 yield from self._one(message)
 
     def _open_block(self, block: Open) -> Iterator[ChainMessage | None]:
@@ -192,7 +195,7 @@ class _Follower:
                 if not piece:
                     yield None
             self._is_over = not live
-        except UnreadableEntry:
+        except (ForeignPosition, UnreadableEntry):
             raise
         except _FAILS as error:
             if not live:
@@ -203,7 +206,10 @@ class _Follower:
     def _given(self, piece: memoryview, name: BlockName) -> Iterator[ChainMessage]:
         offset = self._offset(name)
         slots = self._slots_known()
-        for message in messages_in_log(piece, name, slots, above=self._seq, offset=offset):
+        after = self._asked.after
+        for message in messages_in_log(
+            piece, name, slots, above=self._seq, offset=offset, after=after
+        ):
             yield from self._one(message)
         self._place = name.number, offset + len(piece)
 

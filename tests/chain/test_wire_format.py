@@ -17,6 +17,7 @@ from quiver.chain.wire.faults import TEXT_BYTES_MAX, from_text, to_text
 from quiver.chain.wire.format import (
     BODY_BYTES_MAX,
     ERROR_BYTES_MAX,
+    HOLDINGS_MAX,
     MESSAGE_BYTES_MAX,
     check_body,
     decode_frame,
@@ -55,6 +56,7 @@ from quiver.chain.wire.messages import (
     Segment,
     Settle,
     StatusAsked,
+    StatusBehind,
     Verify,
 )
 from quiver.errors import DamagedEntry, DamageError, InputError, TornEntry, VersionError
@@ -99,6 +101,7 @@ ADDED = (
     Verify(BLOCK),
     DamagedAsked(),
     Damages((Damaged(BLOCK, "its log is gone"),)),
+    StatusBehind(BLOCK),
 )
 """Kinds that came later, each time behind those before."""
 FRAMES = (
@@ -168,6 +171,12 @@ def test_every_head_is_read_as_it_was_written_and_no_change_of_it_is(frame):
 def test_a_head_of_what_may_not_be_is_not_written(frame):
     with pytest.raises(InputError):
         encode_frame(frame)
+
+
+def test_as_many_holdings_as_are_told_at_once_fit_into_a_message():
+    held = Holding(BlockName("p" * 100, 1 << 62), 1 << 62, 1 << 62, DONE)
+    status = Status("n" * 100, NodeState.SERVING, 1, 1, (held,) * 1_000)
+    assert len(encode_message(status)) * HOLDINGS_MAX / 1_000 < MESSAGE_BYTES_MAX
 
 
 def test_a_length_is_checked_before_the_body_is_looked_at():

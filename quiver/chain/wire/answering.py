@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import islice
 from typing import Final
 
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import Damaged, Peer
+from quiver.chain.wire.format import HOLDINGS_MAX
 from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
@@ -30,6 +32,7 @@ from quiver.chain.wire.messages import (
     Put,
     Settle,
     StatusAsked,
+    StatusBehind,
     Verify,
 )
 from quiver.errors import InputError
@@ -65,13 +68,21 @@ class Desk:
                 peer.fetch(block, source, finished)
             case Condemn() | Drop() | DropCondemned() | Verify() | DamagedAsked():
                 return self._cared(asked)
-            case StatusAsked():
-                return peer.status()
+            case StatusAsked() | StatusBehind():
+                return self._status(asked)
             case MetaGet() | MetaCas() | MetaKeys() | MetaDelete():
                 return self._metadata_answer(asked)
             case _:
                 raise InputError(f"{type(asked).__name__} is nothing that can be asked")
         return Done()
+
+    def _status(self, asked: StatusAsked | StatusBehind) -> Message:
+        """Say what there is, as much as one answer takes."""
+        found = self._peer.status()
+        begin = 0
+        if isinstance(asked, StatusBehind):
+            begin = bisect_right(found.holdings, asked.block, key=lambda held: held.name)
+        return found._replace(holdings=found.holdings[begin : begin + HOLDINGS_MAX])
 
     def _cared(self, asked: Condemn | Drop | DropCondemned | Verify | DamagedAsked) -> Message:
         """Answer what whoever looks after copies asks."""

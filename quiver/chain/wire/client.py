@@ -12,7 +12,7 @@ from quiver.chain.peers import Ack, BlockName, Damaged, Finished, Route, Status,
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.bodies import taken
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
-from quiver.chain.wire.format import decode_message, encode_message
+from quiver.chain.wire.format import HOLDINGS_MAX, decode_message, encode_message
 from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
@@ -34,6 +34,7 @@ from quiver.chain.wire.messages import (
     Segment,
     Settle,
     StatusAsked,
+    StatusBehind,
     Verify,
 )
 from quiver.chain.wire.outgoing import Outgoing
@@ -154,7 +155,12 @@ class RemotePeer:
 
     def status(self) -> Status:
         """Say what there is."""
-        return self.ask(StatusAsked(), Status)
+        found = page = self.ask(StatusAsked(), Status)
+        holdings = list(found.holdings)
+        while len(page.holdings) >= HOLDINGS_MAX:
+            page = self.ask(StatusBehind(holdings[-1].name), Status)
+            holdings += page.holdings
+        return found._replace(holdings=tuple(holdings))
 
     def damaged(self) -> tuple[Damaged, ...]:
         """Say which copies are damaged; a thousand at most."""

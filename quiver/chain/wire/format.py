@@ -58,6 +58,7 @@ from quiver.chain.wire.messages import (
     Segment,
     Settle,
     StatusAsked,
+    StatusBehind,
     Verify,
 )
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
@@ -66,6 +67,7 @@ __all__ = [
     "BODY_BYTES_MAX",
     "ERROR_BYTES_MAX",
     "FRAME",
+    "HOLDINGS_MAX",
     "MESSAGE_BYTES_MAX",
     "TOP",
     "VERSION",
@@ -86,6 +88,8 @@ BODY_BYTES_MAX: Final = (256 << 20) + (1 << 20)
 """Of a frame: the largest entry, and what may stand before it."""
 ERROR_BYTES_MAX: Final = 4096
 MESSAGE_BYTES_MAX: Final = 16 << 20
+HOLDINGS_MAX: Final = 60_000
+"""Of a status: so many fit, whatever the partitions are called."""
 TEXT_BYTES_MAX: Final = 1024
 COUNT_MAX: Final = 1 << 18
 NUMBER_MAX: Final = (1 << 63) - 1
@@ -368,6 +372,7 @@ _KINDS: Final[tuple[tuple[int, type, tuple[_Field, ...]], ...]] = (
     (19, DropCondemned, (_BLOCK, _NUMBER)),
     (20, Verify, (_BLOCK,)),
     (21, DamagedAsked, ()),
+    (22, StatusBehind, (_BLOCK,)),
     (32, Done, ()),
     (33, Answer, (_TEXT, _NUMBER, _SEQ, _TIME, _TIME, _BOOL)),
     (34, Finished, (_NUMBER, _DIGEST, _NUMBER)),

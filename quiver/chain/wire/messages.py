@@ -39,6 +39,7 @@ __all__ = [
     "Segment",
     "Settle",
     "StatusAsked",
+    "StatusBehind",
     "Verify",
 ]
 
@@ -191,6 +192,12 @@ class StatusAsked(NamedTuple):
     """Asks what there is."""
 
 
+class StatusBehind(NamedTuple):
+    """Asks what there is behind a block, in order of name: the answer before was full."""
+
+    block: BlockName
+
+
 class Done(NamedTuple):
     """Says that it is done."""
 
@@ -261,6 +268,7 @@ Message: TypeAlias = (
     | DamagedAsked
     | Damages
     | StatusAsked
+    | StatusBehind
     | Done
     | MetaGet
     | MetaCas

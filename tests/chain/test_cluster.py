@@ -214,6 +214,29 @@ def test_r40_a_node_takes_nothing_before_it_serves_and_says_how_far_it_is(nodes)
     assert [each.state_name for each in nodes.members() if each.name == "a"] == ["serving"]
 
 
+def test_a_drain_tells_streams_also_while_the_metadata_are_away(nodes, monkeypatch):
+    def away(*_):
+        raise RemoteError("the metadata are away", retryable=True)
+
+    told = []
+    with nodes.cluster() as cluster:
+        rules = dataclasses.replace(SMALL, rf=3)
+        loader = cluster.loader("core_0", ["events"], rules=rules)
+        loader.send(row(0), timeout=PATIENCE).wait(PATIENCE)
+        served = nodes.served["a"]
+        real = served._server.drain
+        with monkeypatch.context() as patch:
+            patch.setattr(nodes.metadata, "cas", away)
+            patch.setattr(served._server, "drain", lambda: told.append(real()))
+            served.drain(seconds=0)
+        assert served.node.state is NodeState.DRAINING
+        loader.send(row(1), timeout=PATIENCE).wait(PATIENCE)
+        loader.close(PATIENCE)
+        with cluster.cursor("core_0") as cursor:
+            assert [value_of(each) for each in cursor] == [0, 1]
+    assert told[0] >= 1
+
+
 def test_a_second_node_of_one_name_is_found_out(nodes):
     other = Registration(
         nodes.metadata,

@@ -67,6 +67,20 @@ def test_a_fetch_that_fails_leaves_the_copy_that_is_there(shelf, disk):
     assert reopened(shelf, disk)[BLOCK].holding.finished == made
 
 
+def test_a_log_that_was_not_cut_gives_way_to_the_segment_that_is_fetched(shelf, disk):
+    append(shelf, 1)
+    shelf.keep(BLOCK, [DATA], WANTED)
+    for each in (shelf, reopened(shelf, disk)):
+        with pytest.raises(MissingError, match="no log"):  # So readers ask for the segment.
+            read(each)
+        assert b"".join(each[BLOCK].segment()) == DATA
+        assert each[BLOCK].holding.length == 0
+    assert [e.name for e in disk.list_dir("core_0")] == [
+        "0000000000000003.copy",
+        "0000000000000003.qseg",
+    ]
+
+
 def test_what_is_dropped_while_it_is_fetched_is_whole_or_gone(shelf, disk):
     append(shelf, 1)
 

@@ -62,18 +62,15 @@ class BlockCopy:
     @property
     def is_cut(self) -> bool:
         """Whether its block is sealed, as far as this node was told."""
-        state = self._state
-        return state.sealed is not None or state.is_settled
+        return self._state.sealed is not None or self._state.is_settled
 
     @property
     def holding(self) -> Holding:
         """What there is, as others are told."""
         with self._lock:
             state = self._state
-            length = self._log.synced.length if self._log else 0
-            if state.sealed is not None and self._log:
-                length = state.sealed.length
-            return Holding(state.name, state.epoch, length, state.finished)
+            found = (state.sealed or self._log.synced) if self._log else Extent()
+            return Holding(state.name, state.epoch, found.length, state.finished)
 
     @property
     def byte_count(self) -> int:
@@ -211,11 +208,14 @@ class BlockCopy:
             if self._state.is_settled:
                 return
             self._put(self._state._replace(is_settled=True))
-            if self._log is not None:
-                self._log.close()
-                self._log = None
-            remove(self._disk, file_of(self.name, LOG))
-            self._changed.notify_all()
+            self._drop_log()
+
+    def _drop_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        remove(self._disk, file_of(self.name, LOG))
+        self._changed.notify_all()
 
     def fetched(self, finished: Finished, put_file: Callable[[], None]) -> bool:
         """Take over a segment that was copied here, in the place of what was made here.
@@ -227,8 +227,10 @@ class BlockCopy:
                 return False
             put_file()
             self._condemned = 0
-            settled = self._log is None
+            settled = self._log is None or self._state.sealed is None
             self._put(self._state._replace(finished=finished, is_settled=settled))
+            if settled:  # What was not cut may be other entries than those of the segment.
+                self._drop_log()
             return True
 
     # to read -----------------------------------------------------------------------------------
@@ -269,9 +271,7 @@ class BlockCopy:
 
     def segment(self) -> Iterator[bytes]:
         """Read the segment, a piece at a time; MissingError if there is none."""
-        with self._lock:
-            finished = self._state.finished
-        if finished is None:
+        if (finished := self.holding.finished) is None:
             raise MissingError(f"{said(self.name)} is not finished here", path=self._rules.node)
         return read_file(self._disk, file_of(self.name, SEGMENT), finished.size)
 

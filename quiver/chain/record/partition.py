@@ -63,7 +63,14 @@ class Partition:
         return self._read()[1]
 
     def _read(self) -> tuple[Kept, Record]:
-        kept = self._metadata.get(self._key("record"))
+        try:
+            kept = self._metadata.get(self._key("record"))
+        except MissingError as error:
+            raise MissingError(
+                f"there is no partition {self._name} in {self._metadata.place}",
+                path=self._key("record"),
+                hint="one is made by its first loader",
+            ) from error
         with self._placed(self._key("record")):
             return kept, decode_record(kept.data)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quiver.cli.chains.desk import chain_options, open_place
+from quiver.cli.chains.desk import chain_options, open_place, refusals
 from quiver.cli.output import Output
 from quiver.cli.program import COUNT_MAX, verb
 from quiver.cli.subscribers.desk import ask, yes_option
@@ -45,7 +45,8 @@ def abandon(
 
     The partition waits for its machines until then, for nothing is ever given up by itself. What
     was in the block is lost, also what was acknowledged. The record keeps that it was given up; the
-    next loader goes on behind it. A block that a node still has is refused.
+    next loader goes on behind it. A block that a node still has is refused, and so is one of which
+    a node is up and does not answer here.
     """
     from quiver.chain.membership import Members
     from quiver.chain.peers import BlockName
@@ -63,10 +64,8 @@ def abandon(
         raise InputError(
             f"block {number} of {name} is not open: {said}", hint=f"quiver chain ls {name} --last 1"
         )
-    _check_lost(
-        Members(metadata, clock=SystemClock(), options=wire), BlockName(name, number), opened
-    )
-    told = f"block {number} of {name} was on {', '.join(opened.locations)}, and none of them has it"
+    members = Members(metadata, clock=SystemClock(), options=wire)
+    told = _check_lost(members, BlockName(name, number), opened)
     ask(output, told, "Lose what was in it for good?", yes=yes)
     record = give_up(partition, fresh_name())
     fields = {
@@ -82,17 +81,28 @@ def abandon(
         output.text(f"block {number} of {name} is given up; it ends at bundle {record.last_seq:,}")
 
 
-def _check_lost(members: Members, block: BlockName, opened: Open) -> None:
+def _check_lost(members: Members, block: BlockName, opened: Open) -> str:
+    """Say what became of its locations; raises InputError if one has it, or may have it."""
+    from quiver.clock import SystemClock
     from quiver.errors import InputError, QuiverError
 
-    members.look()
+    up = refusals(members, opened.locations, SystemClock())
+    said = []
     for location in opened.locations:
+        if location in up:
+            raise InputError(
+                f"{location} is up, and does not answer here: {up[location]}",
+                hint="it may have the block: look from where it is reached",
+            )
         try:
             holdings = members(location).status().holdings
         except QuiverError:
+            said.append(f"{location} is gone")
             continue
         if any(each.name == block for each in holdings):
             raise InputError(
                 f"{location} has block {block.number} of {block.partition}",
                 hint="it is sealed there by its loader, by the next one, or by the node itself",
             )
+        said.append(f"{location} has nothing of it")
+    return f"block {block.number} of {block.partition}: {', '.join(said)}"

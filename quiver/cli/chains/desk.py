@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 if TYPE_CHECKING:
+    from quiver.chain.membership import Members
     from quiver.chain.metadata import Metadata
     from quiver.chain.wire import WireOptions
+    from quiver.clock import Clock
+    from quiver.errors import QuiverError
 
-__all__ = ["chain_options", "open_place"]
+__all__ = ["chain_options", "open_place", "refusals"]
 
 _TOKEN_BYTES_MAX: Final = 4096
+_BEATS: Final = 3
+"""So many are waited for, of which one has to come."""
 _WIRE: Final = ("tls_cert", "tls_key", "tls_ca", "token_file")
 
 
@@ -24,6 +29,7 @@ def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **named: Any) -> Any:  # noqa: ANN401
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # What fails is told by us, once.
         given = {name: named.pop(name) for name in _WIRE}
         return function(*args, wire=_wire(**given), **named)
 
@@ -85,6 +91,37 @@ def open_place(
                 hint="give --metadata as the nodes have it",
             )
     return open_metadata(place, options=told_options(options), environ=os.environ)
+
+
+def refusals(members: Members, names: Iterable[str], clock: Clock) -> dict[str, QuiverError]:
+    """Say of nodes why they do not answer though they are up; they have what they have.
+
+    Whoever says each second that it is there is up, also if it is not reached from here. Raises
+    what keeps us out everywhere, as a wrong token does.
+    """
+    from quiver.chain.membership import BEAT_SECONDS
+    from quiver.errors import MissingError, QuiverError, RemoteError
+
+    found: dict[str, QuiverError] = {}
+    for name in names:
+        try:
+            members(name).status()
+        except MissingError:
+            continue
+        except QuiverError as error:
+            if isinstance(error, RemoteError) and not error.retryable:
+                raise
+            found[name] = error
+    before = {each.name: each for each in members.look() if each.state is not None}
+    if not found.keys() & before.keys():
+        return {}
+    clock.pause(_BEATS * BEAT_SECONDS)
+    after = {each.name: each for each in members.look()}
+    return {
+        name: error
+        for name, error in found.items()
+        if name in before and name in after and after[name].counter != before[name].counter
+    }
 
 
 def _wire(*, tls_cert: str, tls_key: str, tls_ca: str, token_file: str) -> WireOptions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.chains.desk import chain_options, open_place
+from quiver.cli.chains.desk import chain_options, open_place, refusals
 from quiver.cli.exits import FOUND, OK
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
@@ -17,6 +17,7 @@ from quiver.cli.program import verb
 if TYPE_CHECKING:
     from quiver.chain.membership import Members
     from quiver.chain.wire import WireOptions
+    from quiver.clock import Clock
 
 __all__ = ["repair"]
 
@@ -45,7 +46,8 @@ def repair(
 
     Nodes do the same by themselves every few seconds: sealed blocks become segments, blocks with
     too few copies are copied, what was purged is deleted. But they wait half a minute for a node
-    that vanished; here whoever does not answer is gone. The exit code is 1 if something failed.
+    that vanished; here whoever neither answers nor says that it is there is gone. The exit code is
+    1 if something failed.
 
     With --verify each node reads its segments first, as fast as it can. One that is rotten is set
     aside, told as an act that failed, and copied anew from another location.
@@ -60,7 +62,7 @@ def repair(
     clock = SystemClock()
     members = Members(metadata, clock=clock, options=wire)
     members.look()
-    gone = _gone(members, clock.monotonic_ns())
+    gone = _gone(members, clock)
     auditor = Auditor(metadata, members, clock=clock, random=secrets.SystemRandom())
     acts: list[dict[str, Any]] = _verified(members, gone) if verify else []
     for partition, done in auditor.audit(gone_since=gone):
@@ -82,19 +84,22 @@ def repair(
     return FOUND if failed else OK
 
 
-def _gone(members: Members, now_ns: int) -> dict[str, int]:
+def _gone(members: Members, clock: Clock) -> dict[str, int]:
     """Ask all who say that they are there; those who are not, are gone for long enough."""
     from quiver.chain.placing import START_DELAY_NS
     from quiver.errors import QuiverError
 
     gone = {}
+    up = refusals(members, [each.name for each in members.members() if each.state], clock)
     for member in members.members():
         try:
-            is_there = member.state is not None and bool(members(member.name).status())
+            is_there = member.name in up or (
+                member.state is not None and bool(members(member.name).status())
+            )
         except QuiverError:
             is_there = False
         if not is_there:
-            gone[member.name] = now_ns - START_DELAY_NS
+            gone[member.name] = clock.monotonic_ns() - START_DELAY_NS
     return gone
 
 

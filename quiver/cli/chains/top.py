@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -67,7 +66,6 @@ def top(
     from quiver.cli.live.chains.looking import ChainLooker
     from quiver.clock import SystemClock
 
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # What fails is told by us, once.
     metadata = open_place(place, options, wire=wire)
     board = ChainBoard(place, interval_ns=view.interval_ns)
     looker = ChainLooker(metadata, Members(metadata, clock=SystemClock(), options=wire))

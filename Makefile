@@ -12,6 +12,7 @@ UPSERT_KILLS ?= 5
 PIPELINE_KILLS ?= 10
 UPSERT_IMAGES ?= 150
 BUCKET_STEPS ?= 200
+CHAIN_FAULTS ?= 5
 STREAM_CUTS ?= 4000
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 200
@@ -40,7 +41,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel model spark-kills ship-kills upsert-kills otel-kills otlp clean
+.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +113,7 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
 	QUIVER_CHAIN=all $(BIN)/python -m pytest -n $(JOBS) tests/chain/test_chain_processes.py -k written
+	QUIVER_CHAIN_FAULTS=$(CHAIN_FAULTS) $(BIN)/python -m pytest -p no:xdist tests/crash/test_chain_soak.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600
 
 bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes; QUICK=1 only tries it
@@ -218,6 +220,10 @@ otel-kills: $(READY) ## demo-otel with a million records and 40 kills; writes be
 upsert-kills: ROUNDS = 500
 upsert-kills: $(READY) ## kill who writes, reads and follows a collection, ROUNDS (500) kills; writes bench/UPSERT_KILLS.md; twenty minutes
 	$(BIN)/python -m bench.upsert_kills --rounds $(ROUNDS) --dir out/upsert-kills --result bench/UPSERT_KILLS.md
+
+chain-soak: FAULTS = 500
+chain-soak: $(READY) ## strike nodes, loaders, links, disks, metadata of a chain, FAULTS (500) times; writes bench/CHAIN_SOAK.md; fifty minutes
+	$(BIN)/python -m bench.chain_soak --faults $(FAULTS) --dir out/chain-soak --result bench/CHAIN_SOAK.md
 
 clean: ## remove .venv and all caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

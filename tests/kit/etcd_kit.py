@@ -29,9 +29,10 @@ def etcd_missing() -> str:
 class EtcdServer:
     """One member; may be killed and started again on the same folder."""
 
-    def __init__(self, folder: Path, tls: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, tls: Sequence[str] = (), *, host: str = "127.0.0.1") -> None:
         """Begin on a folder; ``tls`` is what makes clients come by TLS."""
         self._folder = folder
+        self._host = host
         self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
         for start in range(_STARTS_MAX):
@@ -46,7 +47,7 @@ class EtcdServer:
 
     def start(self) -> None:
         """Start it, and return once it answers."""
-        client = f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
+        client = f"http{'s' if self._tls else ''}://{self._host}:{self.port}"
         peer = f"http://127.0.0.1:{self._peer_port}"
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -81,6 +82,11 @@ class EtcdServer:
                 return b'"true"' in asked.getresponse().read()
         except (OSError, http.client.HTTPException):
             return False
+
+    def signal(self, number: int) -> None:
+        """Send the process a signal."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it as a power cut of the machine's processes does; a second call does nothing."""

@@ -74,3 +74,26 @@ def test_a_node_that_only_the_loader_does_not_reach_is_not_in_the_next_chain(see
     assert world.run(lambda: loader._driver.is_closed, turns=20_000)
     world.run()
     check_partition(world)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_node_that_is_back_is_heard_though_its_time_is_not_over(seed):
+    world = World(seed, rf=3, nodes=3)
+    loader = world.loader()
+    assert world.run(lambda: loader.record is not None)
+    lost = loader.record.open.locations[-1]
+    others = [loader.client.name, *(each for each in world.machines if each != lost)]
+    for other in others:
+        world.cut_link(other, lost)
+    tasks, asked = loader._driver.tasks, []
+    listen, tasks._listen = tasks._listen, lambda name, *_: asked.append(name)
+    world.send(loader)
+    assert world.run(lambda: world.sent[-1].is_replicated, turns=20_000)
+    assert set(asked) == {lost}
+    assert tasks._hearing.is_quiet(lost)
+    listen(lost)
+    world.run(turns=20)
+    assert tasks._hearing.is_quiet(lost)
+    world.heal()
+    listen(lost)
+    assert world.run(lambda: not tasks._hearing.is_quiet(lost))

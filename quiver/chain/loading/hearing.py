@@ -40,9 +40,9 @@ class Hearing:
             self.ask(name)
             raise
         except QuiverError:
-            self._hear(name)
+            self.hear(name)
             raise
-        self._hear(name)
+        self.hear(name)
 
     def heard_first(self, nodes: Sequence[Node]) -> list[Node]:
         """Give the nodes that are not quiet; all, if none is left.
@@ -54,6 +54,13 @@ class Hearing:
             quiet = {name for name, since in self._since.items() if now - since < QUIET_NS}
         return [node for node in nodes if node.name not in quiet] or list(nodes)
 
-    def _hear(self, name: str) -> None:
+    def is_quiet(self, name: str) -> bool:
+        """Whether a node is done without."""
+        with self._lock:
+            since = self._since.get(name)
+        return since is not None and self._clock.monotonic_ns() - since < QUIET_NS
+
+    def hear(self, name: str) -> None:
+        """Say that a node answered."""
         with self._lock:
             self._since.pop(name, None)

@@ -48,6 +48,8 @@ AVOIDED_MAX: Final = 600.0
 """Seconds for which two nodes that did not reach each other are not neighbours: twice as long each
 time."""
 _TRIES: Final = 3
+_LISTEN_SECONDS: Final = 1.0
+_LISTEN_TRIES: Final = 10
 
 Post: TypeAlias = Callable[[Happening], None]
 
@@ -213,7 +215,25 @@ class Tasks:
                     self._around.peers(name).prepare(route, self._layout)
             except QuiverError as error:
                 failed[name] = error
+                self._listen(name)
         return failed
+
+    def _listen(self, name: str, tries: int = _LISTEN_TRIES) -> None:
+        """Ask a node that is quiet again and again: a chain is not to lack it once it is back."""
+
+        def task() -> None:
+            self._around.clock.pause(_LISTEN_SECONDS)
+            if not self._hearing.is_quiet(name):
+                return
+            try:
+                self._around.peers(name).status()
+            except QuiverError:
+                self._listen(name, tries - 1)
+            else:
+                self._hearing.hear(name)
+
+        if tries:
+            self._spawn(task)
 
     def fence(self, act: FenceNow) -> None:
         """Ask all at once."""
@@ -224,6 +244,7 @@ class Tasks:
                 with self._hearing.asked(location):
                     answer = self._around.peers(location).fence(block, act.epoch)
             except QuiverError as error:
+                self._listen(location)
                 self._post(Unanswered(act.epoch, location, error))
             else:
                 self._post(Answered(act.epoch, answer))

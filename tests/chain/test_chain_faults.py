@@ -133,6 +133,26 @@ def test_metadata_that_are_away_let_the_open_block_grow_up_to_the_hard_limit():
     assert len(check_partition(world)) > 1
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_block_with_too_few_copies_is_ended_early_when_a_node_joins(seed):
+    world = World(seed, nodes=2, rf=3)
+    loader = world.loader()
+    assert world.run(lambda: loader.record is not None and loader._driver._stream is not None)
+    world.send(loader)
+    assert world.run(lambda: loader.acked_seq == 0)
+    assert len(loader.record.open.locations) == 2
+    world.join("c")
+    assert world.run(lambda: len(loader.record.open.locations) == 3)
+    assert loader.record.open.number > 0
+    for _ in range(5):
+        world.send(loader)
+    assert world.run(lambda: loader.acked_seq == 5)
+    loader.end()
+    assert world.run(lambda: loader._driver.is_closed)
+    world.run()
+    assert len(check_partition(world)) > 1
+
+
 def test_metadata_that_let_one_wait_for_a_claim_let_the_open_block_go_on():
     world = World(7, hard_bytes=40_000)
     loader = world.loader()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from record_kit import CHAIN, begun
 
@@ -22,6 +24,7 @@ from quiver.chain.rolling import (
     Ready,
     RollRules,
     TimeUp,
+    Widen,
     begin,
     close,
     step,
@@ -103,6 +106,48 @@ def test_no_event_but_size_and_faults_rolls():
     roll = writing()
     for _ in range(1000):
         assert step(roll, Grew(3)) == (roll, ())
+
+
+def narrow():
+    """Two locations of three."""
+    roll = writing()
+    opened = roll.record.open._replace(locations=CHAIN[:2])
+    return replace(roll, record=roll.record._replace(open=opened, rf=3))
+
+
+def test_a_block_with_too_few_locations_is_ended_when_there_are_nodes_for_more():
+    roll, acts = step(narrow(), Widen())
+    assert acts == (PlaceNow(1, frozenset(), ahead=True),)
+    assert step(roll, Widen()) == (roll, ())
+    roll, acts = step(roll, Ready(1, NEXT))
+    assert acts == (ClaimNow("loader"),)
+    assert roll.ready == NEXT
+
+
+def test_what_was_made_ready_for_more_copies_and_has_no_more_is_not_taken():
+    roll, _ = step(narrow(), Widen())
+    for made in (NEXT[:2], ()):
+        again, acts = step(roll, Ready(1, made))
+        assert acts == ()
+        assert (again.ready, again.is_placing, again.is_widening) == ((), False, False)
+        assert step(again, Widen())[1] == (PlaceNow(1, frozenset(), ahead=True),)
+
+
+def test_what_is_ready_or_on_its_way_serves_for_more_copies_as_well():
+    placing, _ = step(narrow(), Grew(900))
+    waiting, acts = step(placing, Widen())
+    assert acts == ()
+    assert step(waiting, Ready(1, NEXT))[1] == (ClaimNow("loader"),)
+    ready, _ = step(placing, Ready(1, NEXT))
+    assert step(ready, Widen())[1] == (ClaimNow("loader"),)
+
+
+def test_a_block_with_all_of_its_locations_is_not_ended_for_more():
+    roll = writing()
+    ready, _ = step(step(roll, Widen())[0], Ready(1, NEXT))
+    assert ready.phase is Phase.WRITING
+    claiming, _ = step(narrow(), Broken())
+    assert step(claiming, Widen()) == (claiming, ())
 
 
 @pytest.mark.parametrize("silent", CHAIN)

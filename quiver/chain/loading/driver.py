@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
 
 from quiver.chain.loading.happenings import (
     Acked,
@@ -20,6 +19,7 @@ from quiver.chain.loading.happenings import (
     Failed,
     GraceOver,
     Happening,
+    Looked,
     Lost,
     Mended,
     Opened,
@@ -31,7 +31,7 @@ from quiver.chain.loading.happenings import (
 )
 from quiver.chain.loading.mailbox import Mailbox
 from quiver.chain.loading.outbox import Outbox, Waiting
-from quiver.chain.loading.rules import LoaderRules
+from quiver.chain.loading.rules import AHEAD, REFUSALS_MAX, LoaderRules
 from quiver.chain.loading.tasks import Tasks
 from quiver.chain.peers import BlockName, Entries, Route, Stream
 from quiver.chain.record import Record
@@ -54,6 +54,7 @@ from quiver.chain.rolling import (
     Roll,
     RollRules,
     TimeUp,
+    Widen,
     begin,
     close,
     step,
@@ -70,11 +71,6 @@ from quiver.errors import (
 )
 
 __all__ = ["Driver"]
-
-_FRAME_BYTES: Final = 1 << 20
-_REFUSALS_MAX: Final = 5
-_COALESCE_BYTES: Final = 256 << 10
-_AHEAD: Final = 0.9
 
 
 class Driver:
@@ -160,6 +156,8 @@ class Driver:
                 self._end_when_drained()
             case Commits(record):
                 self._committed(record)
+            case Looked(turn, is_wider):
+                self._widen(turn, is_wider=is_wider)
             case Slow(epoch):
                 self._claim_is_late |= self._is_at(Phase.CLAIMING, epoch)
             case Failed(act, error):
@@ -308,6 +306,17 @@ class Driver:
         self._route = Route(BlockName(self._name, record.open.number), epoch, locations)
         self._turn += 1
         self.tasks.open(self._route, self._turn)
+        self._widen(self._turn, is_wider=False)
+
+    def _widen(self, turn: int, *, is_wider: bool) -> None:
+        """Look for nodes as long as the open block has too few, and roll when there are more."""
+        if is_wider and turn == self._turn:
+            self._step(Widen())
+        record, roll = self.record, self._roll
+        if turn == self._turn and roll is not None and record is not None and record.open:
+            count = len(record.open.locations)
+            if count < record.rf:
+                self.tasks.look_wider(turn, count, rf=record.rf, avoid=roll.avoid)
 
     # stream --------------------------------------------------------------------------------------
 
@@ -317,7 +326,7 @@ class Driver:
         if isinstance(broke.error, FencedError):
             self._look()
         self._refusals += isinstance(broke.error, DamageError)
-        if self._refusals >= _REFUSALS_MAX:  # So often in a row: it is no bundle.
+        if self._refusals >= REFUSALS_MAX:  # So often in a row: it is no bundle.
             self._lose(broke.error)
             return
         chain, self._route = self._route.chain, None
@@ -345,7 +354,7 @@ class Driver:
         """Send what the window lets through, in frames; a roll is begun where one is due."""
         while (stream := self._stream) and self._route is not None and self._may_write():
             with self.lock:
-                frame = self._frame()
+                frame = self.outbox.take_frame(self._length, self._rules)
             if not frame:
                 return
             body = frame[0].body if len(frame) == 1 else b"".join(each.body for each in frame)
@@ -368,7 +377,7 @@ class Driver:
         It ends when all of it is acknowledged, so that nothing is sent twice.
         """
         waiting = self.outbox.next
-        if self._roll is None or waiting is None or self._length < _AHEAD * self._rules.soft_bytes:
+        if self._roll is None or waiting is None or self._length < AHEAD * self._rules.soft_bytes:
             return False
         is_later = self._last is None or waiting.time_ns > self._last.time_ns
         ends = self._length >= self._rules.soft_bytes and is_later and bool(self._roll.ready)
@@ -376,22 +385,6 @@ class Driver:
             return True
         self._step(Grew(self._length, is_later))
         return ends
-
-    def _frame(self) -> list[Waiting]:
-        outbox, rules = self.outbox, self._rules
-        frame: list[Waiting] = []
-        size = 0
-        if outbox.sent_bytes and outbox.unsent_bytes < _COALESCE_BYTES:
-            return frame  # More will have come when that is acknowledged.
-        limits = [_AHEAD * rules.soft_bytes, rules.soft_bytes, rules.hard_bytes]
-        room = min((limit for limit in limits if limit > self._length), default=0) - self._length
-        past = self._length >= rules.soft_bytes
-        while (waiting := outbox.next) is not None and outbox.sent_bytes < rules.window_bytes:
-            if frame and (past or size >= room or size + len(waiting.body) > _FRAME_BYTES):
-                break
-            frame.append(outbox.take())
-            size += len(waiting.body)
-        return frame
 
     def _lose(self, error: QuiverError) -> None:
         """Stop for good: nobody knows what becomes of what was not acknowledged."""

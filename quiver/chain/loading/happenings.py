@@ -19,6 +19,7 @@ __all__ = [
     "Failed",
     "GraceOver",
     "Happening",
+    "Looked",
     "Lost",
     "Mended",
     "Opened",
@@ -99,6 +100,14 @@ class GraceOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """There were nodes for more copies than this block has, or not."""
+
+    turn: int
+    is_wider: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """Somebody else has the partition."""
 
@@ -152,6 +161,7 @@ Happening: TypeAlias = (
     | Answered
     | Unanswered
     | GraceOver
+    | Looked
     | Lost
     | Opened
     | Acked

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from quiver.chain.loading.rules import AHEAD, LoaderRules
 
 __all__ = ["Outbox", "Waiting"]
+
+
+_FRAME_BYTES: Final = 1 << 20
+_COALESCE_BYTES: Final = 256 << 10
 
 
 class Waiting(NamedTuple):
@@ -49,6 +55,22 @@ class Outbox:
         self._sent.append(waiting)
         self.unsent_bytes -= len(waiting.body)
         return waiting
+
+    def take_frame(self, length: int, rules: LoaderRules) -> list[Waiting]:
+        """Give what may go as one frame into a block of this length; empty: nothing now."""
+        frame: list[Waiting] = []
+        size = 0
+        if self.sent_bytes and self.unsent_bytes < _COALESCE_BYTES:
+            return frame  # More will have come when that is acknowledged.
+        limits = [AHEAD * rules.soft_bytes, rules.soft_bytes, rules.hard_bytes]
+        room = min((limit for limit in limits if limit > length), default=0) - length
+        past = length >= rules.soft_bytes
+        while (waiting := self.next) is not None and self.sent_bytes < rules.window_bytes:
+            if frame and (past or size >= room or size + len(waiting.body) > _FRAME_BYTES):
+                break
+            frame.append(self.take())
+            size += len(waiting.body)
+        return frame
 
     def acked(self, last_seq: int) -> None:
         """Let go of all up to this number: each location has them."""

@@ -19,6 +19,7 @@ from quiver.chain.loading.happenings import (
     Failed,
     GraceOver,
     Happening,
+    Looked,
     Lost,
     Mended,
     Opened,
@@ -48,9 +49,11 @@ AVOIDED_MAX: Final = 600.0
 """Seconds for which two nodes that did not reach each other are not neighbours: twice as long each
 time."""
 _TRIES: Final = 3
+_WIDEN_SECONDS: Final = 2.0
 _LISTEN_SECONDS: Final = 1.0
 _LISTEN_TRIES: Final = 10
 
+Pairs: TypeAlias = frozenset[tuple[str, str]]
 Post: TypeAlias = Callable[[Happening], None]
 
 
@@ -206,6 +209,19 @@ class Tasks:
             path=self._name,
             retryable=True,
         )
+
+    def look_wider(self, turn: int, count: int, *, rf: int, avoid: Pairs) -> None:
+        """Look, a little later, whether a block may have more than so many locations."""
+
+        def task() -> None:
+            self._around.clock.pause(_WIDEN_SECONDS)
+            found: tuple[str, ...] = ()
+            with suppress(QuiverError):  # The metadata are away.
+                nodes = self._hearing.heard_first(self._around.nodes())
+                found = choose(nodes, rf, self._around.random, avoid=avoid).locations
+            self._post(Looked(turn, len(found) > count))
+
+        self._spawn(task)
 
     def _without_room(self, route: Route) -> dict[str, QuiverError]:
         failed: dict[str, QuiverError] = {}

@@ -19,6 +19,7 @@ from quiver.chain.rolling.acts import (
     PlaceNow,
     Ready,
     TimeUp,
+    Widen,
 )
 from quiver.chain.rolling.roll import Roll, RollRules, begin, close, step
 
@@ -41,6 +42,7 @@ __all__ = [
     "Roll",
     "RollRules",
     "TimeUp",
+    "Widen",
     "begin",
     "close",
     "step",

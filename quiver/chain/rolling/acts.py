@@ -25,6 +25,7 @@ __all__ = [
     "Placed",
     "Ready",
     "TimeUp",
+    "Widen",
 ]
 
 # Told -------------------------------------------------------------------------------------------
@@ -37,6 +38,11 @@ class Grew:
     length: int
     is_later: bool = True
     """The next entry has a later time than the last one: a roll parts no run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Widen:
+    """The open block has fewer locations than it should, and there are nodes for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,9 @@ class Committed:
     record: Record
 
 
-Event: TypeAlias = Grew | Broken | Healed | Placed | Ready | Claimed | Answered | TimeUp | Committed
+Event: TypeAlias = (
+    Grew | Widen | Broken | Healed | Placed | Ready | Claimed | Answered | TimeUp | Committed
+)
 
 # Asked for --------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 ::
 
     writing --90 %--> place ahead --ready--> writing --100 %, later--> claim
+    writing --too few locations, and nodes for more--> place ahead --ready--> claim
     writing --broken, closed--> claim --> fence --all, or time is up--> decide
     decide --somebody answered--> place, if nobody is ready --> commit --> cut --> writing
     decide --nobody did--> fence again
@@ -37,6 +38,7 @@ from quiver.chain.rolling.acts import (
     PlaceNow,
     Ready,
     TimeUp,
+    Widen,
 )
 from quiver.chain.sealing import Answer, Sealed, Wait, decide
 from quiver.errors import InputError
@@ -77,6 +79,7 @@ class Roll:
     record: Record
     phase: Phase = Phase.WRITING
     is_placing: bool = False
+    is_widening: bool = False
     ready: tuple[str, ...] = ()
     avoid: frozenset[tuple[str, str]] = frozenset()
     answers: tuple[Answer, ...] = ()
@@ -108,7 +111,13 @@ def step(roll: Roll, event: Event) -> tuple[Roll, Acts]:  # noqa: C901
         case Ready(number, locations):
             if number != roll.record.next_number or not roll.is_placing:
                 return roll, ()
-            return replace(roll, ready=locations, is_placing=bool(locations)), ()
+            ready = replace(roll, ready=locations, is_placing=bool(locations))
+            return _wider(ready) if roll.is_widening else (ready, ())
+        case Widen() if roll.phase is Phase.WRITING:
+            widening = replace(roll, is_widening=True)
+            if roll.ready:
+                return _wider(widening)
+            return (widening, ()) if roll.is_placing else _place_ahead(widening)
         case Broken(pair):
             return _broken(roll, pair)
         case Healed(pair):
@@ -141,6 +150,16 @@ def _grew(roll: Roll, event: Grew) -> tuple[Roll, Acts]:
 def _place_ahead(roll: Roll) -> tuple[Roll, Acts]:
     act = PlaceNow(roll.record.next_number, roll.avoid, ahead=True)
     return replace(roll, is_placing=True), (act,)
+
+
+def _wider(roll: Roll) -> tuple[Roll, Acts]:
+    """Roll below the limit if that makes more copies; else what was made ready is for nothing."""
+    roll, opened = replace(roll, is_widening=False), roll.record.open
+    if roll.phase is not Phase.WRITING or opened is None:
+        return roll, ()
+    if len(opened.locations) < min(len(roll.ready), roll.record.rf):
+        return _claim(roll)
+    return replace(roll, ready=(), is_placing=False), ()
 
 
 def _broken(roll: Roll, pair: tuple[str, str] | None) -> tuple[Roll, Acts]:

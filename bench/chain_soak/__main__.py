@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.chain_soak.faults import FAULTS
 from bench.chain_soak.network import namespaces_missing
 from bench.chain_soak.nodes import mount_missing
 from bench.chain_soak.pauses import table
@@ -20,8 +21,6 @@ from bench.demo.folder import Folder
 from bench.kit import machine
 
 __all__ = ["main", "means_here"]
-
-FAULTS_OF_A_PLAY = 50
 
 
 def means_here(folder: Path, *, real: bool = True) -> tuple[Means, list[str]]:
@@ -46,26 +45,26 @@ def main() -> int:
     means, said = means_here(folder, real=not options.proxies)
     print("\n".join(said), flush=True)
     outcome = Outcome()
-    most = FAULTS_OF_A_PLAY
+    most = options.each
     for number in range(options.first, options.first + max(-(-options.faults // most), 1)):
         rng = random.Random(f"{options.seed} {number}")
         left = options.faults - (number - options.first) * most
         place = folder / f"play-{number}"
         print(f"play {number} of seed {options.seed}", flush=True)
         with Play(place, means, rng, tell=lambda text: print(text, flush=True)) as play:
-            found = play.run(min(left, most))
+            found = play.run(min(left, most), kinds=options.kinds)
         outcome.add(found)
         print(f"  copies were whole {found.restored[0]:.1f} s after the end", flush=True)
         for problem in found.problems:
             print(f"  ! play {number}: {problem}", flush=True)
+        report = _report(outcome, time.monotonic() - began)
+        if options.result:  # After each, in case that this is ended.
+            _write(options, said, report, outcome=outcome)
         if not found.problems:
             shutil.rmtree(place)
         elif not options.go_on:
             break
-    report = _report(outcome, time.monotonic() - began)
     print("\n".join(["", *report, "", *table(outcome.pauses)]))
-    if options.result:
-        _write(options, said, report, outcome=outcome)
     return 1 if outcome.problems else 0
 
 
@@ -73,8 +72,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.chain_soak", description=__doc__)
     parser.add_argument("--dir", default="out/chain-soak", help="where to work; emptied before")
     parser.add_argument("--faults", type=int, default=15, help="how many")
+    parser.add_argument("--each", type=int, default=50, help="how many for each cluster")
     parser.add_argument("--seed", type=int, default=2026, help="decides who is struck, and how")
     parser.add_argument("--first", type=int, default=0, help="the play to begin with")
+    parser.add_argument("--kinds", nargs="+", choices=FAULTS, help="only these kinds of faults")
     parser.add_argument("--go-on", action="store_true", help="also behind a play that is wrong")
     parser.add_argument("--proxies", action="store_true", help="no namespaces, also where they are")
     parser.add_argument("--result", help="write the outcome to this Markdown file")
@@ -92,6 +93,7 @@ def _report(out: Outcome, seconds: float) -> list[str]:
         f"  blocks                      {out.blocks:>9,}  {out.copies:,} copies, all compared",
         f"  faults                      {out.faults.total():>9,}  {each}",
         f"  of these two at once        {out.in_pairs:>9,}",
+        f"  pauses not counted          {out.stood_still:>9,}  the machine itself stood still",
         f"  all copies there, none left over: {restored} after the end of a play",
     ]
     if out.leases:
@@ -115,13 +117,14 @@ def _write(
         print(
             "# Nodes, loaders, links, disks and metadata of a chain, struck at random\n\n"
             f"{at['date']}, {at['cores']} cores, {at['memory_gib']} GiB, load {at['load']} at the "
-            f"end. `make chain-soak FAULTS={options.faults}`, seed {options.seed}: four nodes, "
-            "each a process in a network\nnamespace of its own with TLS, one of them on a disk in "
-            "memory, etcd for the metadata, two partitions (three and\ntwo copies) with a loader "
-            "process each that sends fifty bundles a second, three live cursors. Each 50 faults "
-            "are a\nplay with a cluster of its own; one in four strikes while another one lasts. "
-            "In the end all is taken back, loaders\nseal, and when each block has its copies, all "
-            f"of them are read: **{verdict}**.\n",
+            f"end. `make chain-soak FAULTS={outcome.faults.total()}`, seed {options.seed}, plays "
+            f"from {options.first} on: four nodes,\neach a process in a network namespace of its "
+            "own with TLS where root may make those, one of them on a disk in\nmemory, etcd for "
+            "the metadata, two partitions (three and two copies) with a loader process each that "
+            "sends\nfifty bundles a second, three live cursors. Each "
+            f"{options.each} faults are a play with a cluster of its own; some strike\nwhile "
+            "another one lasts. In the end all is taken back, loaders seal, and when each block "
+            f"has its copies, all of\nthem are read: **{verdict}**.\n",
             file=file,
         )
         print("\n".join(["```", *said, *report, "```", ""]), file=file)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import statistics
+import threading
+import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bench.chain_soak.settings import LIFE
 
-__all__ = ["GOAL", "Acks", "longest", "table"]
+__all__ = ["GOAL", "Acks", "Stills", "longest", "table"]
 
 GOAL: Final = 1.5
 _NS: Final = 1e9
+_TICK: Final = 0.05
+_STILL: Final = 0.4
 
 
 class Acks:
@@ -56,6 +60,35 @@ class Acks:
             self.opened[number] = int(words[2])
         elif word in ("fenced", "lost"):
             self.lost.append(f"life {number} {word}: {' '.join(words[3:])}")
+
+
+class Stills:
+    """When this process itself was not let on: what others waited for then says nothing."""
+
+    def __init__(self) -> None:
+        """Begin to watch."""
+        self._spans: list[tuple[int, int]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="soak stills", daemon=True)
+        self._thread.start()
+
+    def reach_into(self, begun_ns: int, over_ns: int) -> bool:
+        """Whether there was one in a span, or just behind it."""
+        late = over_ns + int(GOAL * _NS)
+        return any(begun <= late and over >= begun_ns for begun, over in self._spans)
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        before = time.monotonic_ns()
+        while not self._over.wait(_TICK):
+            now = time.monotonic_ns()
+            if now - before > _STILL * _NS:
+                self._spans.append((before, now))
+            before = now
 
 
 def longest(times: Sequence[int], begun_ns: int, over_ns: int) -> float:

@@ -15,7 +15,7 @@ from bench.chain_soak.faults import Struck, kinds_for, plan, strike
 from bench.chain_soak.judge import Verdict, judge
 from bench.chain_soak.network import network_for
 from bench.chain_soak.nodes import NodeProcess, SmallDisk
-from bench.chain_soak.pauses import Acks, longest
+from bench.chain_soak.pauses import Acks, Stills, longest
 from bench.chain_soak.readers import Reader
 from bench.chain_soak.settings import LIFE, PATIENCE, Setup, certificate, etcd_kit
 from bench.chain_soak.writer import WriterProcess
@@ -48,6 +48,8 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     in_pairs: int = 0
+    stood_still: int = 0
+    """Pauses that were not counted, as the machine itself was not let on."""
     pauses: dict[str, list[float]] = field(default_factory=dict)
     leases: list[float] = field(default_factory=list)
     restored: list[float] = field(default_factory=list)
@@ -63,7 +65,17 @@ class Outcome:
         """Take in those of another play."""
         for name in ("problems", "leases", "restored"):
             getattr(self, name).extend(getattr(other, name))
-        for name in ("in_pairs", "sent", "acked", "committed", "read", "lives", "blocks", "copies"):
+        for name in (
+            "in_pairs",
+            "stood_still",
+            "sent",
+            "acked",
+            "committed",
+            "read",
+            "lives",
+            "blocks",
+            "copies",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.faults += other.faults
         for name, took in other.pauses.items():
@@ -108,6 +120,8 @@ class Play:
 
     def _start(self, stack: ExitStack) -> None:
         means, folder = self._means, self._folder
+        self.stills = Stills()
+        stack.callback(self.stills.close)
         folder.mkdir(parents=True)
         self.network = network_for(_NODES, real=means.is_real)
         stack.callback(self.network.close)
@@ -170,14 +184,14 @@ class Play:
             self.problems.append(f"there is nobody to strike by {kind}")
             return
         struck = [first]
-        time.sleep(self.rng.uniform(0.0, 1.0))
+        time.sleep(self.rng.uniform(0.0, 0.8))
         if first.nodes and self.rng.random() < 0.25:
             kinds = [each for each in _MAY_COME_SECOND if each in kinds_for(self)]
             second = strike(self, self.rng.choice(kinds), spared=first.nodes)
             if second is not None:
                 struck.append(second)
                 first.is_alone = second.is_alone = False
-        time.sleep(self.rng.uniform(1.0, 3.0))
+        time.sleep(self.rng.uniform(1.2, 2.4))
         for each in struck:
             each.take_back()
         self._until_acks(", ".join(f"{each.kind} {each.told}" for each in struck))
@@ -246,6 +260,9 @@ class Play:
 
     def _add_pauses(self, outcome: Outcome) -> None:
         for each in self._struck:
+            if self.stills.reach_into(each.begun_ns, each.over_ns):
+                outcome.stood_still += len(each.places)
+                continue
             for name, place in each.places.items():
                 label = f"{each.kind}|{place}" if each.is_alone else "two at once|any"
                 outcome.pauses.setdefault(label, []).append(self._pause(each, name))

@@ -18,7 +18,7 @@ from quiver.chain.wire import WireOptions, read_tls
 
 __all__ = ["LIFE", "PATIENCE", "Setup", "certificate", "etcd_kit", "row", "tcp_proxy", "value_of"]
 
-PATIENCE: Final = 60.0
+PATIENCE: Final = 180.0
 """Seconds in which all that was taken back has to be well again."""
 LIFE: Final = 10_000_000
 """The numbers of a loader's life begin at as many times this."""

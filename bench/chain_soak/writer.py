@@ -91,6 +91,7 @@ def main(text: str, partition: str, life: int) -> int:
     """Load until SIGTERM; the status says whether the loader was fenced off."""
     setup = Setup.from_json(text)
     log = Log(setup.log(f"acks {partition}"))
+    log.say("begun", life, time.monotonic_ns())
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     rules = LoaderRules(

@@ -20,7 +20,7 @@ from bench.chain_soak.__main__ import means_here
 from bench.chain_soak.faults import FAULTS, plan
 from bench.chain_soak.judge import judge_values
 from bench.chain_soak.network import Namespaces, namespaces_missing
-from bench.chain_soak.pauses import Acks, longest
+from bench.chain_soak.pauses import Acks, Stills, longest
 from bench.chain_soak.play import Means, Outcome, Play
 from bench.chain_soak.settings import LIFE
 
@@ -111,6 +111,16 @@ def test_a_pause_is_the_longest_that_reaches_into_a_fault() -> None:
     assert longest(times, 0, 1 * SECOND) == 1.0
     assert longest(times, 5 * SECOND, 7 * SECOND) == 7.0
     assert longest([], 0, SECOND) == 0.0
+
+
+def test_what_is_waited_for_while_the_machine_stands_still_is_left_out() -> None:
+    stills = Stills()
+    stills.close()
+    stills._spans = [(5 * SECOND, 6 * SECOND)]
+    assert stills.reach_into(4 * SECOND, 4 * SECOND)
+    assert stills.reach_into(5 * SECOND, 9 * SECOND)
+    assert not stills.reach_into(7 * SECOND, 9 * SECOND)
+    assert not stills.reach_into(SECOND, 3 * SECOND)
 
 
 def test_acks_are_read_as_they_come(tmp_path) -> None:

@@ -41,7 +41,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
+.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -202,6 +202,9 @@ demo-upsert: $(READY) ## a year of flights as upserts through Spark, killed and 
 
 demo-otel: $(READY) ## a log through real collectors, quiver run, Parquet and Spark, with two kills, in two minutes
 	$(BIN)/python -m bench.demo_otel
+
+demo-chain: $(READY) ## three nodes, a loader, a live cursor and Spark, with kills; draws the block map to PICTURE; in two minutes
+	$(BIN)/python -m bench.demo_chain $(if $(PICTURE),--picture $(PICTURE))
 
 model: $(READY) ## every order of events in a block of a chain; writes quiver/chain/MODEL.md; ten seconds
 	$(BIN)/python -m bench.chain_model

@@ -188,7 +188,7 @@ def test_a_loader_that_meets_what_nobody_thought_of_says_so_and_waits_for_nothin
         raise ZeroDivisionError(place)
 
     if place == "nodes":
-        loader._driver.tasks._placed = surprise
+        loader._driver.tasks._ask_for_room = surprise
         for machine in world.machines.values():
             machine.die()
             machine.start()

@@ -32,8 +32,8 @@ from quiver.chain.loading.happenings import (
 from quiver.chain.loading.mailbox import Mailbox
 from quiver.chain.loading.outbox import Outbox, Waiting
 from quiver.chain.loading.rules import AHEAD, REFUSALS_MAX, LoaderRules
-from quiver.chain.loading.tasks import Tasks
-from quiver.chain.peers import BlockName, Entries, Route, Stream
+from quiver.chain.loading.tasks import HURRY, Tasks
+from quiver.chain.peers import BlockName, Entries, Route, SilentError, Stream
 from quiver.chain.record import Record
 from quiver.chain.rolling import (
     Act,
@@ -95,7 +95,8 @@ class Driver:
         self._roll: Roll | None = None
         self._takes_over, self._refusals = rules.takes_over, 0
         self._pending: set[str] = set()
-        self._is_waiting = False
+        self._silent = ""
+        self._is_waiting = self._is_hurried = False
         self._rooms: dict[tuple[int, tuple[str, ...]], int] = {}
         self._turn = 0
         self._stream: Stream | None = None
@@ -166,10 +167,8 @@ class Driver:
                 self._again(act)
             case Places():
                 self._placed(happening)
-            case Answered():
-                self._answered(happening)
-            case Unanswered():
-                self._unanswered(happening)
+            case Answered() | Unanswered():
+                self._heard(happening)
             case GraceOver(epoch):
                 self._grace_over(epoch)
             case Lost(error):
@@ -207,7 +206,7 @@ class Driver:
                 case FenceNow():
                     self._close_stream()
                     self._pending |= set(act.locations)
-                    self._is_waiting = False
+                    self._is_waiting = self._is_hurried = False
                     self.tasks.fence(act)
                 case CommitNow():
                     self.tasks.commit(act)
@@ -247,16 +246,14 @@ class Driver:
             self._pending.clear()
             self._step(Claimed(record))
 
-    def _answered(self, answered: Answered) -> None:
-        if self._is_at(Phase.FENCING, answered.epoch):
-            self._pending.discard(answered.answer.location)
-            self._step(answered)
-            self._after_answer(answered.epoch)
-
-    def _unanswered(self, unanswered: Unanswered) -> None:
-        if self._is_at(Phase.FENCING, unanswered.epoch):
-            self._pending.discard(unanswered.location)
-            self._after_answer(unanswered.epoch)
+    def _heard(self, said: Answered | Unanswered) -> None:
+        if self._is_at(Phase.FENCING, said.epoch):
+            if isinstance(said, Answered):
+                self._pending.discard(said.answer.location)
+                self._step(said)
+            else:
+                self._pending.discard(said.location)
+            self._after_answer(said.epoch)
 
     def _after_answer(self, epoch: int) -> None:
         """Wait for the others for a moment; decide at once when none is left to wait for."""
@@ -264,13 +261,17 @@ class Driver:
             return
         if not self._pending and self._roll.answers:
             self._step(TimeUp())
-        elif not self._is_waiting and (self._roll.answers or not self._pending):
+            return
+        if not self._is_waiting and (self._roll.answers or not self._pending):
             self._is_waiting = True
-            self.tasks.grace(epoch)
+            self.tasks.after(GraceOver(epoch))
+        if not self._is_hurried and self._roll.answers and self._pending == {self._silent}:
+            self._is_hurried = True
+            self.tasks.after(GraceOver(epoch), seconds=HURRY)
 
     def _grace_over(self, epoch: int) -> None:
         if self._roll is not None and self._is_at(Phase.FENCING, epoch):
-            self._is_waiting = False
+            self._is_waiting = self._is_hurried = False
             if not self._roll.answers:
                 self._look()
             self._step(TimeUp())
@@ -326,14 +327,14 @@ class Driver:
         if isinstance(broke.error, FencedError):
             self._look()
         self._refusals += isinstance(broke.error, DamageError)
-        if self._refusals >= REFUSALS_MAX:  # So often in a row: it is no bundle.
+        if self._refusals >= REFUSALS_MAX:
             self._lose(broke.error)
             return
         chain, self._route = self._route.chain, None
         self._close_stream()
         far = getattr(broke.error, "path", "")
-        pair = next((pair for pair in pairwise(chain) if pair[1] == far), None)
-        if pair is not None:
+        self._silent = far if isinstance(broke.error, SilentError) else ""
+        if (pair := next((each for each in pairwise(chain) if each[1] == far), None)) is not None:
             self.tasks.mend(pair)
         self._step(Broken(pair))
         self._end_when_drained()
@@ -357,10 +358,10 @@ class Driver:
                 frame = self.outbox.take_frame(self._length, self._rules)
             if not frame:
                 return
-            body = frame[0].body if len(frame) == 1 else b"".join(each.body for each in frame)
-            entries = Entries(self._route.epoch, self._length, frame[-1].wal_seq, memoryview(body))
+            last = self._last = frame[-1]
+            body = last.body if len(frame) == 1 else b"".join(each.body for each in frame)
+            entries = Entries(self._route.epoch, self._length, last.wal_seq, memoryview(body))
             self._length += len(body)
-            self._last = frame[-1]
             stream.send(entries)
 
     def _may_write(self) -> bool:

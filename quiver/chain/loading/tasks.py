@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
+from quiver.chain.loading.candidates import Candidates
 from quiver.chain.loading.happenings import (
     Acked,
     Again,
@@ -17,7 +18,6 @@ from quiver.chain.loading.happenings import (
     Claims,
     Commits,
     Failed,
-    GraceOver,
     Happening,
     Looked,
     Lost,
@@ -31,7 +31,7 @@ from quiver.chain.loading.happenings import (
 from quiver.chain.loading.hearing import Hearing
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peers, Route, encode_layout
-from quiver.chain.placing import FILL_MAX, Node, choose
+from quiver.chain.placing import Node, choose
 from quiver.chain.placing.choose import Random
 from quiver.chain.record import Partition, Record, claimed, committed
 from quiver.chain.rolling import Answered, ClaimNow, CommitNow, CutNow, FenceNow, PlaceNow
@@ -40,15 +40,16 @@ from quiver.clock import Clock
 from quiver.errors import ClosedError, FencedError, QuiverError, RemoteError
 from quiver.slots import SlotTable
 
-__all__ = ["Surroundings", "Tasks"]
+__all__ = ["HURRY", "Surroundings", "Tasks"]
 
 PAUSE: Final = 0.25
 """Seconds until what failed is tried again, and for which the other locations are waited for."""
+HURRY: Final = 0.05
+"""Seconds for which the last one is waited for that was silent before."""
 AVOIDED: Final = 10.0
 AVOIDED_MAX: Final = 600.0
 """Seconds for which two nodes that did not reach each other are not neighbours: twice as long each
 time."""
-_TRIES: Final = 3
 _WIDEN_SECONDS: Final = 2.0
 _LISTEN_SECONDS: Final = 1.0
 _LISTEN_TRIES: Final = 10
@@ -80,6 +81,7 @@ class Tasks:
         self._layout = encode_layout(slots)
         self._post = post
         self._lock = threading.Lock()
+        self._lock_of_answers = threading.Lock()
         self._hearing = Hearing(around.clock)
         self._partition = Partition(around.metadata, name, clock=around.clock)
         self._breaks: Counter[tuple[str, str]] = Counter()
@@ -183,32 +185,13 @@ class Tasks:
 
         def task() -> None:
             try:
-                locations = self._placed(act, rf=rf, epoch=epoch)
+                nodes = self._hearing.heard_first(self._around.nodes())
             except QuiverError as error:
                 self._post(Failed(act, error))
             else:
-                self._post(Places(act, locations, epoch))
+                self._ask_for_room(act, Candidates(nodes, rf, epoch))
 
         self._spawn(task)
-
-    def _placed(self, act: PlaceNow, *, rf: int, epoch: int) -> tuple[str, ...]:
-        failed: dict[str, QuiverError] = {}
-        nodes = self._hearing.heard_first(self._around.nodes())
-        for _ in range(_TRIES):
-            left = [node for node in nodes if node.name not in failed]
-            chain = choose(left, rf, self._around.random, avoid=act.avoid).locations
-            if not chain:
-                break
-            route = Route(BlockName(self._name, act.number), epoch, chain)
-            if not (new := self._without_room(route)):
-                return chain
-            failed |= new
-        said = "; ".join(f"{name}: {error}" for name, error in failed.items())
-        raise RemoteError(
-            f"no node makes room for block {act.number} of {self._name}: {said or _why(nodes)}",
-            path=self._name,
-            retryable=True,
-        )
 
     def look_wider(self, turn: int, count: int, *, rf: int, avoid: Pairs) -> None:
         """Look, a little later, whether a block may have more than so many locations."""
@@ -223,16 +206,37 @@ class Tasks:
 
         self._spawn(task)
 
-    def _without_room(self, route: Route) -> dict[str, QuiverError]:
-        failed: dict[str, QuiverError] = {}
-        for name in route.chain:
+    def _ask_for_room(self, act: PlaceNow, placing: Candidates) -> None:
+        """Ask all that are chosen at once; whose answer is the last one goes on from there."""
+        chain = placing.choose(self._around.random, avoid=act.avoid)
+        if not chain:
+            self._post(Failed(act, placing.failure(self._name, act.number)))
+            return
+        route = Route(BlockName(self._name, act.number), placing.epoch, chain)
+        left = set(chain)
+
+        def ask(name: str) -> None:
+            fault = None
             try:
                 with self._hearing.asked(name):
                     self._around.peers(name).prepare(route, self._layout)
             except QuiverError as error:
-                failed[name] = error
+                fault = error
                 self._listen(name)
-        return failed
+            with self._lock_of_answers:
+                if fault is not None:
+                    placing.failed[name] = fault
+                left.discard(name)
+                is_last = not left
+            if not is_last:
+                return
+            if placing.failed.keys().isdisjoint(chain):
+                self._post(Places(act, chain, placing.epoch))
+            else:
+                self._ask_for_room(act, placing)
+
+        for name in chain:
+            self._spawn(partial(ask, name))
 
     def _listen(self, name: str, tries: int = _LISTEN_TRIES) -> None:
         """Ask a node that is quiet again and again: a chain is not to lack it once it is back."""
@@ -315,17 +319,6 @@ class Tasks:
     def slow(self, epoch: int) -> None:
         """Say a little later that a claim was waited for."""
         self.after(Slow(epoch))
-
-    def grace(self, epoch: int) -> None:
-        """Say a little later that it was waited for."""
-        self.after(GraceOver(epoch))
-
-
-def _why(nodes: Sequence[Node]) -> str:
-    """Say why none was chosen, though none failed."""
-    if not nodes:
-        return "none serves"
-    return f"all {len(nodes)} that serve are more than {FILL_MAX:.0%} full"
 
 
 def _claimed(by: str, takes_over: bool, record: Record) -> Record:  # noqa: FBT001 For partial.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quiver.chain.peers.layout import decode_layout, encode_layout
 from quiver.chain.peers.peer import Peer, Peers, Stream
+from quiver.chain.peers.silent import SilentError
 from quiver.chain.peers.values import (
     Ack,
     BlockName,
@@ -27,6 +28,7 @@ __all__ = [
     "Peer",
     "Peers",
     "Route",
+    "SilentError",
     "Status",
     "Stream",
     "decode_layout",

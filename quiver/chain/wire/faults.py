@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any, Final
 
+from quiver.chain.peers import SilentError
 from quiver.errors import (
     CapacityError,
     ClosedError,
@@ -53,6 +54,7 @@ _CODES: Final[dict[str, tuple[type[QuiverError], tuple[str, ...]]]] = {
     "POISONED": (PoisonedError, ()),
     "QUIVER": (QuiverError, ()),
     "REMOTE": (RemoteError, _REMOTE),
+    "SILENT": (SilentError, _REMOTE),
     "SEQUENCE": (OutOfSequenceError, ("partition", "last", "given")),
     "SOURCE": (SourceError, ("split", "retryable")),
     "STORAGE": (StorageError, ("path", "errno")),

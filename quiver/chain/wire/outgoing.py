@@ -14,7 +14,7 @@ from typing import Any
 
 from pyarrow import flight
 
-from quiver.chain.peers import Ack, Entries, Route
+from quiver.chain.peers import Ack, Entries, Route, SilentError
 from quiver.chain.wire.bodies import SCHEMA, joined, put_frame, taken
 from quiver.chain.wire.faults import from_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
@@ -22,7 +22,13 @@ from quiver.chain.wire.format import encode_message
 from quiver.chain.wire.messages import Acks, Append, Frame, FrameKind
 from quiver.chain.wire.settings import WireOptions
 from quiver.chain.wire.watch import Watchdog
-from quiver.errors import ClosedError, DamagedEntry, InputError, QuiverError, RemoteError
+from quiver.errors import (
+    ClosedError,
+    DamagedEntry,
+    InputError,
+    QuiverError,
+    RemoteError,
+)
 
 __all__ = ["Outgoing"]
 
@@ -188,7 +194,7 @@ class Outgoing:
 
     def _silent(self) -> None:
         text = f"{self._node} was silent for {self._options.silence:g} seconds"
-        self._break(RemoteError(text, path=self._node, retryable=True))
+        self._break(SilentError(text, path=self._node, retryable=True))
 
     def _break(self, error: QuiverError) -> None:
         with self._changed:

@@ -41,7 +41,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
+.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -153,6 +153,9 @@ bench-ship: $(READY) ## the queue in object storage against plain puts and gets;
 
 bench-upsert: $(BENCH_READY) ## upserts against MERGE of delta-rs; writes bench/UPSERT.md; eight minutes; QUICK=1 only tries it
 	$(BIN)/python -m bench.upsert $(if $(QUICK),--rounds 1 --scale 0.02 --try)
+
+bench-chain: $(BENCH_READY) ## a chain of three nodes against one store, faults, ten thousand blocks; writes bench/CHAIN.md; six minutes
+	$(BIN)/python -m bench.chain --rounds 3
 
 bench-otel: $(BENCH_READY) ## telemetry: decode, append, a store in a pipeline, overload; writes bench/OTEL.md; six minutes; QUICK=1 only tries it
 	$(BIN)/python -m bench.otel $(if $(QUICK),--rounds 1 --scale 0.3 --try)

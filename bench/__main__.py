@@ -39,7 +39,7 @@ PARTS: Final = (
 """Their seconds are twenty-one minutes together, and most take less."""
 
 
-ALONE: Final = ("otel", "upsert")
+ALONE: Final = ("chain", "otel", "upsert")
 """What takes too long for this, or says nothing at a smaller size: its page has its goals."""
 
 QUICK: Final = ("--rounds", "1", "--scale", "0.05", "--try")

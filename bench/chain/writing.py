@@ -1,0 +1,153 @@
+"""Appends to a chain against appends to one store, on the same disk, each entry synced."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+import quiver
+from bench.chain.nodes import PATIENCE, Nodes
+from bench.kit import Bench, clocked, p99, warm
+from quiver.chain import Loader, LoaderRules, Partition
+from quiver.chain.cluster import Cluster
+from quiver.chain.peers import BlockName
+from quiver.clock import SystemClock
+
+__all__ = ["LARGE_BYTES", "NAMES", "SMALL_BYTES", "bundle_of", "joined", "writing"]
+
+NAMES: Final = ("n1", "n2", "n3")
+LARGE_BYTES: Final = 1 << 20
+SMALL_BYTES: Final = 10_000
+_LARGE_COUNT: Final = 64
+_SMALL_COUNT: Final = 300
+_WARM_BYTES: Final = 256 << 20
+_COPIES: Final = (1, 2, 3)
+_CONFIG: Final = {"segment": {"target_size": "1GiB"}}
+"""What is timed of the store is its log, as it is of the chain."""
+
+
+def bundle_of(size: int) -> dict[str, pa.RecordBatch]:
+    """Make a bundle of so many bytes that nobody can make smaller."""
+    values = np.random.default_rng(7).integers(0, 1 << 62, size // 8)
+    return {"events": pa.record_batch({"n": values})}
+
+
+@contextmanager
+def a_store(bench: Bench) -> Iterator[Any]:
+    """Open a store; nothing is left of it."""
+    place = str(bench.folder / "store")
+    try:
+        with quiver.open(place, slots=["events"], config=_CONFIG) as store:
+            yield store
+    finally:
+        shutil.rmtree(place)
+
+
+@contextmanager
+def a_loader(cluster: Cluster, copies: int) -> Iterator[Loader]:
+    """Take a partition that nobody has; nothing is left of its block."""
+    name = f"rf{copies}-{time.monotonic_ns()}"
+    loader = cluster.loader(name, ["events"], rules=LoaderRules(rf=copies))
+    try:
+        loader.wait_open(PATIENCE)
+        yield loader
+        loader.close(PATIENCE)
+    finally:
+        loader.abandon()
+        partition = Partition(cluster.metadata, name, clock=SystemClock())
+        for block in partition.blocks_now(partition.read()):
+            for node in block.locations:
+                cluster.members(node).drop(BlockName(name, block.number))
+
+
+def writing(bench: Bench) -> None:
+    """Measure throughput with large entries, and latency with small ones."""
+    with (
+        Nodes(bench.folder / "nodes", NAMES) as nodes,
+        quiver.connect(nodes.metadata) as cluster,
+    ):
+        throughput(bench, cluster)
+        latency(bench, cluster)
+
+
+def throughput(bench: Bench, cluster: Cluster) -> None:
+    """Compare how much a second is safe."""
+    bundle, count = bundle_of(LARGE_BYTES), max(int(_LARGE_COUNT * bench.scale), 2)
+
+    def store_rate() -> float:
+        with a_store(bench) as store:
+            warm(bench.folder, int(_WARM_BYTES * bench.scale))
+            begun = time.perf_counter()
+            receipts = [store.append(bundle, wait=False) for _ in range(count)]
+            receipts[-1].wait()
+            return count * LARGE_BYTES / (time.perf_counter() - begun)
+
+    def chain_rate(copies: int) -> float:
+        with a_loader(cluster, copies) as loader:
+            warm(bench.folder, int(_WARM_BYTES * bench.scale))
+            begun = time.perf_counter()
+            for _ in range(count):
+                loader.send(bundle, timeout=PATIENCE)
+            loader.flush(PATIENCE)
+            return count * LARGE_BYTES / (time.perf_counter() - begun)
+
+    acts = {f"chain_{copies}": partial(chain_rate, copies) for copies in _COPIES}
+    found = bench.interleave(single=store_rate, **acts)
+    bench.more["rates"] = found
+    for copies in _COPIES:
+        rates = found[f"chain_{copies}"]
+        bench.add(
+            f"throughput of entries of 1 MiB, {copies} copies: chain by the share of one store",
+            rates,
+            [rate / copies for rate in found["single"]],
+            wanted=("at least", 0.8),
+            MB_a_second=_median(rates) / 1e6,
+            MB_a_second_of_the_store=_median(found["single"]) / 1e6,
+        )
+
+
+def latency(bench: Bench, cluster: Cluster) -> None:
+    """Compare how long each entry is waited for."""
+    bundle, count = bundle_of(SMALL_BYTES), max(int(_SMALL_COUNT * bench.scale), 10)
+
+    def store_waits() -> list[float]:
+        with a_store(bench) as store:
+            return [clocked(lambda: store.append(bundle)) for _ in range(count)]
+
+    def chain_waits(copies: int) -> list[float]:
+        with a_loader(cluster, copies) as loader:
+            return [clocked(lambda: loader.send(bundle).wait(PATIENCE)) for _ in range(count)]
+
+    acts = {f"chain_{copies}": partial(chain_waits, copies) for copies in _COPIES}
+    waits = bench.interleave(single=store_waits, **acts)
+    bench.more["waits"] = {side: joined(each) for side, each in waits.items()}
+    for copies in _COPIES:
+        over, under = waits[f"chain_{copies}"], waits["single"]
+        goal: Any = {"wanted": ("at most", 4.0)} if copies == max(_COPIES) else {}
+        bench.add(
+            f"p99 of an entry of 10 KB, one at a time, {copies} copies: chain by one store",
+            [p99(each) for each in over],
+            [p99(each) for each in under],
+            ms=p99(joined(over)) * 1e3,
+            ms_of_the_store=p99(joined(under)) * 1e3,
+            ms_p50=_median(joined(over)) * 1e3,
+            ms_p50_of_the_store=_median(joined(under)) * 1e3,
+            **goal,
+        )
+
+
+def joined(rounds: Iterable[list[float]]) -> list[float]:
+    """Give what was measured in all rounds."""
+    return list(chain.from_iterable(rounds))
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values))

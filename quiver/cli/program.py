@@ -44,6 +44,7 @@ VERBS: Final[dict[str, str]] = {
     "upsert": "Make a collection of keyed commands in a slot, each row once.",
     "view": "Write what a collection holds, or what changed in it, to stdout.",
     "subscriber": "Look after the subscribers of a store.",
+    "dead-letters": "Look after what subscribers of a store gave up.",
     "spark-ack": "Ack what a streaming query of Spark has committed.",
     "gc": "Adopt cores that nobody writes, and delete what all have.",
     "finalize": "Recover a store and make its log a segment.",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from quiver.engine import going, lifecycle
+from quiver.engine.apart import append_for
 from quiver.engine.core import Core
 from quiver.engine.fold import take_over
 from quiver.engine.forgoing import ack_early
@@ -97,6 +98,16 @@ class SubscriberDesk(ABC):
         self.check_usable()
         with self._core.lock:
             return ack_early(self._core, name, wal_seqs)
+
+    def append_for(self, name: str, bundle: Mapping[str, Any]) -> int:
+        """Append a bundle that comes to one subscriber alone, as what it gave up; give its wal_seq.
+
+        It is durable when the segment is, which ``finalize`` sees to. All others have it already,
+        as by ``ack_early``: a crash before that segment is there brings it to them as well.
+        Raises what ``append`` raises, and CapacityError at once if there is no room.
+        """
+        self.check_usable()
+        return self._change(lambda core: append_for(core, name, bundle))
 
     def unsubscribe(self, name: str) -> None:
         """Forget a subscriber for good; segments that only it still needed become free to go."""

@@ -109,6 +109,21 @@ def test_the_fields_of_subscriber_are_those_on_the_page(run, store, kit) -> None
     assert set(kit.leaves(found)) == fields("subscriber rm")
 
 
+def test_the_fields_of_dead_letters_are_those_on_the_page(run, store, kit) -> None:
+    with quiver.open(store, worker=False) as opened:
+        opened.finalize()
+        opened.subscribe("spark", prefetch=1).poll().reject("odd")
+    (item,) = run("dead-letters", "ls", store, "--json").lines
+    assert set(kit.leaves(item)) == fields("dead-letters ls")
+    for verb, *arguments in (
+        ("show", item["letter"]),
+        ("retry", "spark"),
+        ("rm", "spark", "--yes"),
+    ):
+        found = run("dead-letters", verb, store, *arguments, "--json").document
+        assert set(kit.leaves(found)) == fields(f"dead-letters {verb}")
+
+
 def test_the_fields_of_config_are_those_on_the_page(run, tmp_path, kit) -> None:
     path = tmp_path / "q.yaml"
     path.write_text("wal: {max_sise: 1}")

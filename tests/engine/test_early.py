@@ -163,3 +163,23 @@ def test_a_receipt_calls_with_what_went_wrong(open_gated, disk, no_ticks) -> Non
     store.hasten()
     assert heard.wait(PATIENCE)
     assert isinstance(told[0], quiver.errors.QuiverError)
+
+
+def test_a_bundle_for_one_of_them_comes_to_nobody_else() -> None:
+    store = opened("a", "b", "c")
+    assert store.append_for("b", bundle(9)) == 4
+    store.finalize()
+    assert [numbers(store, name) for name in "abc"] == [[0, 1, 2, 3], [0, 1, 2, 3, 9], [0, 1, 2, 3]]
+    with pytest.raises(SubscriberError, match="no subscriber"):
+        store.append_for("d", bundle(9))
+
+
+def test_a_kill_before_its_segment_brings_it_to_the_others_too() -> None:
+    disk = MemoryDisk()
+    store = opened("a", "b", disk=disk)
+    store.append_for("b", bundle(9))
+    store.flush()
+    abandon(store)
+    again = on_memory(MemoryDisk(disk.tree))
+    again.finalize()
+    assert [numbers(again, name)[-1] for name in "ab"] == [9, 9]

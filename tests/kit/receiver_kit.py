@@ -205,12 +205,12 @@ class Served:
 def served(
     protocol: str, intake: Any, *, reading: Reading = plain_reading, **options: Any
 ) -> Iterator[Served]:
-    """Have a receiver of ``grpc`` or ``http``; options are limits, settings, and a ``budget``."""
+    """Have a receiver of ``grpc`` or ``http``; options: limits, settings, ``budget``, ``clock``."""
     limits = Limits(**{k: options.pop(k) for k in Limits.__slots__ if k in options})
     options.setdefault("address", "127.0.0.1:0")
-    budget = options.pop("budget", None)
+    budget, clock = options.pop("budget", None), options.pop("clock", None) or SystemClock()
     settings = Settings(limits=limits, **options)
-    desk = Desk(intake, reading, limits=limits, clock=SystemClock(), budget=budget)
+    desk = Desk(intake, reading, limits=limits, clock=clock, budget=budget)
     door = (otlp_over_grpc if protocol == "grpc" else otlp_over_http)(desk, settings)
     with Servers() as servers:
         servers.open(door)

@@ -9,7 +9,10 @@ from receiver_kit import PATIENCE, TOKEN, Notebook, logs_request, served
 
 from quiver.clock import SystemClock
 from quiver.errors import StorageError
+from quiver.events import Events
 from quiver.otel.receivers import Desk, Limits, Reading, Settings, Token, otlp_over_grpc
+from quiver.otel.receivers.renewing import Watch
+from quiver.testing import ManualClock
 
 
 def post(port: int) -> int:
@@ -52,4 +55,21 @@ def test_a_receiver_that_anybody_reaches_says_so(heard) -> None:
     ):
         otlp_over_grpc(desk, settings)
     assert heard.of("receiver.exposed") == [{"node": "front", "address": "0.0.0.0:0"}]
+    assert TOKEN not in str(heard.records)
+
+
+def test_what_became_of_a_file_that_changed_is_said(heard, tmp_path) -> None:
+    path, clock = tmp_path / "token", ManualClock()
+    path.write_text(TOKEN)
+    live = Watch(clock, Events(node="front")).renewing(
+        "token", [str(path)], lambda: Token.of_file(str(path))
+    )
+    for content in ("short", "shorter", f"{TOKEN}2", f"{TOKEN}2"):
+        path.write_text(content)
+        clock.step(2)
+        assert live.get() is live.get()
+    (failed,) = heard.of("receiver.renewal_failed")
+    assert failed["what"] == "token"
+    assert "cannot be used" in failed["error"]
+    assert {"node": "front", "what": "token"} in heard.of("receiver.renewed")
     assert TOKEN not in str(heard.records)

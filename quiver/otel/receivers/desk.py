@@ -22,6 +22,7 @@ from quiver.otel.batch import Batch
 from quiver.otel.nodes import Accepted, Intake, SwiftIntake
 from quiver.otel.receivers.answering import Answer, Answers, Work
 from quiver.otel.receivers.refusal import Reason, Refusal, refusal_of
+from quiver.otel.receivers.renewing import Watch
 from quiver.otel.receivers.room import Budget, Room, Ticket
 from quiver.otel.receivers.settings import Limits
 from quiver.otel.signals import Signal
@@ -79,6 +80,7 @@ class Desk:
         self.limits = limits
         self.metrics = Metrics(RECEIVER_CATALOGUE)
         self.events = Events(node=node)
+        self.watch = Watch(clock, self.events)
         self._connections = 0
         self._intake, self._reading, self._clock = intake, reading, clock
         self._room = Room(limits.requests, limits.memory_bytes, budget)

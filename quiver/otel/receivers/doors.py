@@ -8,6 +8,7 @@ from dataclasses import replace
 from quiver.otel.otap import StreamLimits
 from quiver.otel.receivers.desk import Desk, Door
 from quiver.otel.receivers.http_answers import Page
+from quiver.otel.receivers.renewing import LiveToken, Watch
 from quiver.otel.receivers.settings import Settings
 
 __all__ = ["health_door", "otap_over_grpc", "otlp_over_grpc", "otlp_over_http"]
@@ -18,7 +19,7 @@ def otlp_over_grpc(desk: Desk, settings: Settings) -> Door:
     from quiver.otel.receivers.grpc_door import GrpcDoor
     from quiver.otel.receivers.otlp_grpc import OtlpService
 
-    return GrpcDoor(desk, _warned(desk, settings), services=[OtlpService(desk)])
+    return GrpcDoor(desk, _ready(desk, settings), services=[OtlpService(desk)])
 
 
 def otap_over_grpc(
@@ -29,7 +30,7 @@ def otap_over_grpc(
     from quiver.otel.receivers.otap_grpc import OtapService
 
     service = OtapService(desk, in_work=in_work, limits=limits)
-    return GrpcDoor(desk, _warned(desk, settings), services=[service])
+    return GrpcDoor(desk, _ready(desk, settings), services=[service])
 
 
 def otlp_over_http(desk: Desk, settings: Settings) -> Door:
@@ -37,15 +38,22 @@ def otlp_over_http(desk: Desk, settings: Settings) -> Door:
     from quiver.otel.receivers.http_door import HttpDoor
     from quiver.otel.receivers.otlp_http import OtlpApplication
 
-    return HttpDoor(OtlpApplication(desk, settings.token), _warned(desk, settings))
+    ready = _ready(desk, settings)
+    return HttpDoor(OtlpApplication(desk, ready.token), ready, watch=desk.watch)
 
 
-def _warned(desk: Desk, settings: Settings) -> Settings:
-    """Say it loud if anybody may send."""
+def _ready(desk: Desk, settings: Settings) -> Settings:
+    """Say it loud if anybody may send, and have the token be that which its file has by then."""
     if settings.is_open and settings.insecure:
         desk.events.warning("receiver.exposed", address=settings.address)
         desk.events.tell()
-    return settings
+    return _with_live_token(settings, desk.watch)
+
+
+def _with_live_token(settings: Settings, watch: Watch) -> Settings:
+    if settings.token is None or not settings.token.path:
+        return settings
+    return replace(settings, token=LiveToken(settings.token.path, watch))
 
 
 def health_door(
@@ -62,5 +70,6 @@ def health_door(
     from quiver.otel.receivers.health import HealthApplication
     from quiver.otel.receivers.http_door import HttpDoor
 
-    app = HealthApplication(not_ready, pages=pages, token=settings.token)
-    return HttpDoor(app, replace(settings, insecure=True))
+    ready = _with_live_token(settings, Watch())
+    app = HealthApplication(not_ready, pages=pages, token=ready.token)
+    return HttpDoor(app, replace(ready, insecure=True))

@@ -10,6 +10,7 @@ from quiver.extras import needed
 from quiver.otel.receivers.answers import status
 from quiver.otel.receivers.desk import Desk
 from quiver.otel.receivers.refusal import Reason, Refusal
+from quiver.otel.receivers.renewing import Renewing
 from quiver.otel.receivers.settings import Settings, Tls
 from quiver.otel.receivers.tls import context_of
 from quiver.units import parse_bytes
@@ -35,8 +36,9 @@ class GrpcDoor:
     ) -> None:
         """Check the settings; raises ConfigError. Nothing listens yet."""
         settings.check()
-        if settings.tls is not None:
-            context_of(settings.tls)  # The core of gRPC says on stderr what is wrong, and not us.
+        self._tls = None
+        if (tls := settings.tls) is not None:
+            self._tls = desk.watch.renewing("certificate", tls.paths, lambda: _certificates(tls))
         self._desk, self._settings = desk, settings
         self._services = tuple(services)
         self._server: grpc.aio.Server | None = None
@@ -55,10 +57,11 @@ class GrpcDoor:
         server.add_generic_rpc_handlers(tuple(map(self._guarded, self._services)))
         address = _joined(self._settings.host, self._settings.port)
         try:
-            if self._settings.tls is None:
+            if self._tls is None or self._settings.tls is None:
                 self._port = server.add_insecure_port(address)
             else:
-                credentials = _credentials(self._settings.tls)
+                needs_client = bool(self._settings.tls.client_ca)
+                credentials = _credentials(self._tls, needs_client=needs_client)
                 self._port = server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise InputError(
@@ -134,12 +137,30 @@ def _joined(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _credentials(tls: Tls) -> grpc.ServerCredentials:
+def _certificates(tls: Tls) -> grpc.ServerCertificateConfiguration:
+    context_of(tls)  # The core of gRPC says on stderr what is wrong, and not us.
     certificate, key, client_ca = tls.read()
-    return grpc.ssl_server_credentials(
-        [(key, certificate)],
-        root_certificates=client_ca,
-        require_client_auth=client_ca is not None,
+    return grpc.ssl_server_certificate_configuration(
+        [(key, certificate)], root_certificates=client_ca
+    )
+
+
+def _credentials(
+    live: Renewing[grpc.ServerCertificateConfiguration], *, needs_client: bool
+) -> grpc.ServerCredentials:
+    """Have each handshake ask whether there is another certificate."""
+    given = live.get()
+
+    def another() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal given
+        found = live.get()
+        if found is given:
+            return None
+        given = found
+        return found
+
+    return grpc.dynamic_ssl_server_credentials(
+        given, another, require_client_authentication=needs_client
     )
 
 

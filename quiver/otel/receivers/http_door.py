@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from quiver.errors import InputError
 from quiver.otel.receivers.http_connection import Connections
+from quiver.otel.receivers.renewing import Watch
 from quiver.otel.receivers.settings import Settings
 from quiver.otel.receivers.tls import context_of
 
@@ -45,12 +46,15 @@ class Application(Protocol):
 class HttpDoor:
     """One application at one address."""
 
-    def __init__(self, app: Application, settings: Settings) -> None:
+    def __init__(self, app: Application, settings: Settings, *, watch: Watch | None = None) -> None:
         """Check the settings; raises ConfigError. Nothing listens yet."""
         settings.check()
+        tls, watch = settings.tls, watch or Watch()
         self._app, self._settings = app, settings
         self._connections = Connections(app, settings.limits, malformed=app.malformed)
-        self._tls = None if settings.tls is None else context_of(settings.tls)
+        self._tls = None
+        if tls is not None:
+            self._tls = watch.renewing("certificate", tls.paths, lambda: context_of(tls))
         self._listener: socket.socket | None = None
         self._beginning: set[asyncio.Task[None]] = set()
         self._open: set[object] = set()
@@ -116,7 +120,7 @@ class HttpDoor:
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: self._connections.make(lambda: self._gone(place)),
             accepted,
-            ssl=self._tls,
+            ssl=None if self._tls is None else self._tls.get(),
             ssl_handshake_timeout=None if self._tls is None else seconds,
         )
 

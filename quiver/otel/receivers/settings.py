@@ -23,10 +23,13 @@ _SCHEME: Final = b"bearer "
 class Token:
     """A secret that each request has to bring; what it is stands in no message and no repr."""
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_secret", "path")
 
-    def __init__(self, secret: str) -> None:
-        """Keep it; raises ConfigError if it is too short to be one, or no header can hold it."""
+    def __init__(self, secret: str, *, path: str = "") -> None:
+        """Keep it; raises ConfigError if it is too short to be one, or no header can hold it.
+
+        ``path`` is the file that it is from: a receiver looks there for the next one.
+        """
         text = secret.strip()
         is_plain = text.isascii() and text.isprintable() and " " not in text
         if not is_plain or not _TOKEN_BYTES_MIN <= len(text) <= _TOKEN_BYTES_MAX:
@@ -35,12 +38,16 @@ class Token:
                 hint=f"{_TOKEN_BYTES_MIN} or more ASCII characters in one line, without spaces",
             )
         self._secret = text.encode()
+        self.path = path
 
     @classmethod
     def of_file(cls, path: str) -> Token:
-        """Read it from a file; spaces and line ends around it do not count."""
+        """Read it from a file; spaces and line ends around it do not count.
+
+        A receiver asks for what the file has now, and not for what was read here.
+        """
         content = read_foreign(foreign_path(path), bytes_max=_TOKEN_BYTES_MAX)
-        return cls(content.decode("ascii", "replace"))
+        return cls(content.decode("ascii", "replace"), path=path)
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str], name: str) -> Token:
@@ -64,11 +71,19 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM: the certificate with its chain, its key, and who has to have signed clients."""
+    """Files in PEM: the certificate with its chain, its key, and who has to have signed clients.
+
+    Connections that come later get what the files have then.
+    """
 
     certificate: str
     key: str = field(repr=False)
     client_ca: str = ""
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """All of them; the last may be none."""
+        return self.certificate, self.key, self.client_ca
 
     def read(self) -> tuple[bytes, bytes, bytes | None]:
         """Read certificate, key, and the certificates of clients' signers if there are any."""

@@ -16,6 +16,7 @@ from receiver_kit import PATIENCE, TOKEN, Notebook, logs_request, served
 
 from quiver.errors import ConfigError, StorageError
 from quiver.otel.receivers import Tls, Token
+from quiver.testing import ManualClock
 
 ONE = logs_request("one")
 EXPORT = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
@@ -134,3 +135,27 @@ def test_a_certificate_that_cannot_be_used_is_told_at_once(
     missing = Tls(str(tmp_path / "none.pem"), ours.key)
     with pytest.raises(StorageError, match=r"none\.pem"), served(protocol, Notebook(), tls=missing):
         pass
+
+
+@pytest.mark.parametrize("protocol", SENDERS)
+def test_connections_that_come_later_see_a_certificate_that_was_replaced(
+    protocol, ours, client, tmp_path
+) -> None:
+    def put(files: Files) -> None:
+        for source, target in zip(files, mine, strict=True):
+            shutil.copy(source, f"{target}.new")
+            Path(f"{target}.new").rename(target)
+
+    mine, clock = Files(str(tmp_path / "c.pem"), str(tmp_path / "c.key")), ManualClock()
+    put(ours)
+    with served(protocol, Notebook(), tls=Tls(*mine), clock=clock) as here:
+        send = SENDERS[protocol]
+        assert send(here.port, ours) == 200
+        put(Files(client.certificate, ours.key))  # Half of it.
+        clock.step(2)
+        assert send(here.port, ours) == 200
+        put(client)
+        assert send(here.port, ours) == 200  # Nobody has looked yet.
+        clock.step(2)
+        assert send(here.port, client) == 200
+        assert send(here.port, ours) == 0

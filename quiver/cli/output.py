@@ -137,6 +137,11 @@ class Output:
         """Hand everything written so far to whoever reads it."""
         sys.stdout.flush()
 
+    @property
+    def has_bars(self) -> bool:
+        """Whether a person can see how far something is."""
+        return not (self.is_quiet or self.as_json) and sys.stderr.isatty()
+
     @contextmanager
     def progress(
         self, label: str, total: int | None, *, unit: str, rate: bool = False
@@ -146,7 +151,7 @@ class Output:
         Gives a function to call with each piece of work done; ``unit`` is ``B`` or a plural noun.
         ``rate``: of bytes also how many a second.
         """
-        if self.is_quiet or self.as_json or not sys.stderr.isatty():
+        if not self.has_bars:
             yield lambda _: None
             return
         bar = _bar(unit, no_color=self.no_color, rate=rate)

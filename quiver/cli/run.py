@@ -126,7 +126,9 @@ def _run_one(plan: Plan, told: Told, address: str | None) -> int:
             looks = 0
             while not ending.wait(_LOOK_SECONDS) and pipeline.failure is None:
                 looks += 1
-                told.status(pipeline.status(), is_due=looks % _TELL_EVERY == 0)
+                is_due = looks % _TELL_EVERY == 0
+                if is_due or told.is_watched:  # To ask takes time from those who are at work.
+                    told.status(pipeline.status(), is_due=is_due)
             failure = pipeline.failure
             told.ending()
         except BaseException:

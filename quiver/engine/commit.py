@@ -146,12 +146,16 @@ class GroupCommit:
                 self._turn.notify_all()
             if not self._waiters:
                 return
-            told = [(w, error or self._refusal(w.ticket)) for w in self._waiters]
-        for waiter, refusal in told:
-            is_durable = self.covers(waiter.ticket)
-            if refusal is None and not is_durable:
-                continue
-            waiter.tell(None if is_durable else refusal)
+            waiters = tuple(self._waiters)
+        for waiter in waiters:
+            refusal = None
+            if not self.covers(waiter.ticket):  # Most are, and to ask why not takes longer.
+                refusal = error or self._refusal(waiter.ticket)
+                if refusal is None:
+                    continue
+                if self.covers(waiter.ticket):  # It became so before there was a refusal.
+                    refusal = None
+            waiter.tell(refusal)
             # Not before: an interrupt here leaves the rest to the next one who settles.
             self.discard(waiter)
 

@@ -32,6 +32,8 @@ _LOOK_NS: Final = 10 * MILLISECOND
 _STILL_NS: Final = 100 * MILLISECOND
 """Who takes nothing for so long is not waited for."""
 _PATIENCE_NS: Final = 2 * SECOND
+_LITTLE: Final = 0.5
+"""Of a segment: what is prepared of the first half is prepared of the rest too, needed or not."""
 _FILLED: Final = 0.75
 """So much of the next segment may be filled meanwhile: what comes is not to wait for memory."""
 
@@ -59,11 +61,17 @@ def ack_early(core: Core, name: str, wal_seqs: Iterable[int]) -> list[int]:
 
 
 def is_kept_up(core: Core, opened: OpenSegment, first: int) -> bool:
-    """Whether all subscribers have most of what is open, behind the first so many bundles."""
+    """Whether all subscribers have most of what is open, behind the first so many bundles.
+
+    Of little that is enough of which they have some: the rest is on its way.
+    """
     if not core.early or not _may_forgo(core):
         return False
-    wal_seqs = _numbers(opened)[first:]
     ids = core.registry.ids.values()
+    is_little = opened.payload_bytes < core.config.segment.target_size * _LITTLE
+    if is_little and not first and all(core.early.had_by(each) for each in ids):
+        return True
+    wal_seqs = _numbers(opened)[first:]
     return all(2 * core.early.missing([each], wal_seqs) < len(wal_seqs) for each in ids)
 
 

@@ -183,3 +183,25 @@ def test_a_kill_before_its_segment_brings_it_to_the_others_too() -> None:
     again = on_memory(MemoryDisk(disk.tree))
     again.finalize()
     assert [numbers(again, name)[-1] for name in "ab"] == [9, 9]
+
+
+def test_of_little_nothing_is_prepared_once_all_have_some_of_it() -> None:
+    store = opened("a", "b")
+    core = store._core
+
+    def is_kept_up(first: int = 0) -> bool:
+        return forgoing.is_kept_up(core, core.open_segment, first)
+
+    store.ack_early("a", [0])
+    assert not is_kept_up()
+    store.ack_early("b", [1])
+    assert is_kept_up()
+    assert not is_kept_up(2)  # Some was prepared, as nobody had it, and so is what came since.
+
+
+def test_of_much_nothing_is_prepared_if_all_have_most_of_it() -> None:
+    store = opened("a", segment={"target_size": 3000})
+    core = store._core
+    for wal_seq, kept_up in enumerate([False, False, True]):
+        store.ack_early("a", [wal_seq])
+        assert forgoing.is_kept_up(core, core.open_segment, 0) is kept_up

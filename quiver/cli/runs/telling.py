@@ -27,6 +27,11 @@ class Told:
         self._protocols: dict[str, list[str]] = {}
         self.advance: Callable[[int], None] = lambda _: None
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether a person sees how far it is."""
+        return self._output.has_bars
+
     def write(self, text: str) -> None:
         """Write what a console exporter shows."""
         if self._output.as_json:

@@ -83,7 +83,7 @@ class StoreIntake:
         receipts = self._append(batches, self._wait_seconds if wait else 0.0)
 
         def tell(error: Exception | None) -> None:
-            error = error or _refusal(receipts)
+            error = error or _refusal(receipts[:-1])
             if error is None:
                 self._offer(receipts, batches)
             done(error)
@@ -109,7 +109,7 @@ class StoreIntake:
 
 
 def _refusal(receipts: Sequence[Receipt]) -> QuiverError | None:
-    """Say why one of these was refused, if the last is durable; nothing is waited for then."""
+    """Say why one of these was refused, if a later one is durable; nothing is waited for then."""
     for receipt in receipts:
         try:
             receipt.wait()

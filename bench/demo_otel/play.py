@@ -35,7 +35,7 @@ class Plot:
 _DRAIN_SECONDS: Final = 60.0
 _MORE_SECONDS: Final = 60.0
 """In so many seconds more lines have to come, or all of them are there."""
-_QUERY_SECONDS: Final = 120.0
+_QUERY_SECONDS: Final = 600.0
 _READER: Final = "spark"
 """A subscriber for whom the store keeps everything, until Spark has looked at it."""
 

@@ -107,7 +107,7 @@ def _flood(pipeline: Running, sink: SinkClient, seconds: float) -> Flood:
 
 def overload(bench: Bench) -> None:
     """Overload one pipeline after the other."""
-    seconds = max(SECONDS * bench.scale, 6)
+    seconds = max(SECONDS * bench.scale, 12)
     floods = [flood(bench, f"flood-{number}", seconds) for number in range(min(bench.rounds, 3))]
     bench.more["memory_in_overload"] = [
         [round(at, 2), round(memory / MIB, 1)] for at, memory in floods[-1].samples

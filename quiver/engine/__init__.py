@@ -16,6 +16,7 @@
 ``following``     who reads a source for the store, and from where
 ``progress``      how far sources were read with the bundles of a core
 ``saving``        the same on the disk, ``progress_beside`` as others see it
+``holes``         which of them may stay where the log lost some before them
 ``sealed``        finalize: seal what is open, write it without the lock, register it
 ``scribe``        the thread that writes what an append has filled, and looks ahead
 ``pace``          whether there is time to unite dictionaries

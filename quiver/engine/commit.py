@@ -105,10 +105,12 @@ class GroupCommit:
 
     def _lead(self) -> None:
         core = self._core
+        written = core.log.last_seq  # Before the end: what comes in between is not synced.
         end = core.log.end
         began_ns = core.clock.monotonic_ns()
         core.log.sync(end)
         self._synced = end
+        core.durable_seq = max(core.durable_seq, written)
         core.metrics.observe("quiver.wal.sync", core.clock.monotonic_ns() - began_ns)
 
     def _follow(self, limit_ns: int | None) -> None:

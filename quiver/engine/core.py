@@ -130,6 +130,8 @@ class Core:
     next_wal_seq: int
     covered_wal_seq: int
     """Highest wal_seq that a durable segment holds or held; -1 if there was none."""
+    durable_seq: int = -1
+    """Highest wal_seq up to which the WAL is known to be durable."""
     log: Log = field(init=False)
     """The WAL; there only once its replay is over."""
     outgoing: Outgoing = field(default_factory=Outgoing)

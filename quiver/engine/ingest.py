@@ -21,6 +21,7 @@ from quiver.engine.space import make_room, reclaim
 from quiver.engine.timekeeping import begin_times, holds_run
 from quiver.errors import CapacityError, InputError, QuiverError
 from quiver.payload import EncodedBundle, Payload
+from quiver.progress import with_lag
 from quiver.wal import entry_bytes
 
 __all__ = ["Taken", "encode", "take"]
@@ -97,10 +98,8 @@ def _take_now(
     """Do it without letting anybody else in; None if a finalize may help against the log's caps."""
     try:
         # From here on nobody else comes in: the number is ours.
-        note = None
         if progress is not None:
             _check_progress(core, progress)
-            note = progress.note
         if not core.has_begun_times:
             begin_times(core)
         now_ns = core.times.stamp(core.clock.wall_ns(), time_ns)
@@ -109,11 +108,11 @@ def _take_now(
             was_full = False
         if was_full:  # While another one was sealed, or a run of one time had to end.
             seal(core)
-        may_wait = later and note is None and core.outgoing.takes(core.log, byte_count)
+        may_wait = later and progress is None and core.outgoing.takes(core.log, byte_count)
         if not may_wait:
             settle(core)
         core.check_numbers()
-        bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, note)
+        bundle = EncodedBundle(core.next_wal_seq, now_ns, payloads, _note(core, progress))
         if may_wait:
             entry = Entry(bundle, byte_count, core.times.mark())
             core.outgoing.add(entry)
@@ -134,6 +133,14 @@ def _check_progress(core: Core, progress: Progress) -> None:
     core.progress.check_follower(progress)
     sealed = None if core.sealed is None else core.sealed.progress
     core.progress.check_room(progress.note, sealed)
+
+
+def _note(core: Core, progress: Progress | None) -> bytes | None:
+    """Give what goes into the entry: behind a hole it tells whether that was ever durable."""
+    if progress is None:
+        return None
+    durable_seq = max(core.durable_seq, core.covered_wal_seq)
+    return with_lag(progress.note, core.next_wal_seq - 1 - durable_seq)
 
 
 def _wait_for_memory(core: Core) -> None:

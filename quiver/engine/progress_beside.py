@@ -8,14 +8,15 @@ writer's, and whoever goes on behind a state relies on its bundle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 import blake3
 
-from quiver.config import HARD_LIMITS
+from quiver.acks.floor import read_floor
 from quiver.disk import Disk
+from quiver.engine.holes import read_logged, standing
 from quiver.engine.migration import layout_of_log
 from quiver.engine.numbers import core_folder, core_numbers
 from quiver.errors import DamagedEntry, DamageError, MissingError
@@ -24,19 +25,13 @@ from quiver.progress import (
     LOST_NAME,
     PROGRESS_NAME,
     Loss,
-    Note,
     Table,
-    decode_note,
     read_accepted,
     read_loss,
     read_progress,
 )
 from quiver.progress.format import TABLE_BYTES_MAX, decode_table
 from quiver.segment import Catalog, read_noted
-from quiver.wal.files import WalFile, open_files
-from quiver.wal.format import HEADER_BYTES, decode_header
-from quiver.wal.reader import Entry, begin_of, walk
-from quiver.wal.truncate import read_sidecar
 
 __all__ = ["FOLLOWERS_NAME", "Known", "check_losses", "digest_of", "read_all", "read_core"]
 
@@ -92,7 +87,9 @@ def read_core(disk: Disk, number: int, manifest: StoreManifest) -> Known:
     VersionError for newer formats; StorageError if the log changes faster than it can be read.
     """
     folder = core_folder(number)
-    found = Table(_logged(disk, number, manifest))
+    found = Table()
+    digest = layout_of_log(disk, number, manifest)
+    logged = list(read_logged(disk, f"{folder}/wal", digest))
     segments, path = f"{folder}/segments", f"{folder}/{PROGRESS_NAME}"
     if disk.stat(segments) is None:
         return Known(found, [])  # It is about to be made.
@@ -100,6 +97,9 @@ def read_core(disk: Disk, number: int, manifest: StoreManifest) -> Known:
     disk.sync_dir(segments)
     disk.sync_dir(folder)
     catalog, _ = Catalog.load(disk, segments)
+    floor, _ = read_floor(disk, f"{folder}/acks")
+    covered = max(floor.next_wal_seq - 1, -1 if (c := catalog.covered_wal_seq) is None else c)
+    found.take_all(standing(logged, covered))
     saved, _ = read_progress(disk, path, core=number, store_id=manifest.store_id)
     for info in catalog:
         if info.progress is not None and (info.wal_seq_last or 0) > saved.wal_seq:
@@ -124,29 +124,3 @@ def _unopened(error: DamageError) -> DamagedEntry:
         found=error.found,
         hint="whoever opens the core, as quiver gc does, finds out what is left of it",
     )
-
-
-def _logged(disk: Disk, number: int, manifest: StoreManifest) -> Iterator[tuple[int, Note]]:
-    """Read the notes of all entries that the log still has."""
-    folder = f"{core_folder(number)}/wal"
-    digest = layout_of_log(disk, number, manifest)
-    with open_files(disk, folder, newest=None) as files:
-        sidecar, _ = read_sidecar(disk, folder)
-        for wal_file in files:
-            wal_file.file.settle()
-            decode_header(wal_file.file.read(0, HEADER_BYTES), digest)
-            start = begin_of(wal_file.file, wal_file.generation, sidecar)
-            yield from _notes(wal_file, start)
-
-
-def _notes(wal_file: WalFile, start: int) -> Iterator[tuple[int, Note]]:
-    items = walk(
-        wal_file.file,
-        start,
-        entry_bytes_max=HARD_LIMITS.entry_bytes,
-        is_active=wal_file.is_active,
-        generation=wal_file.generation,
-    )
-    for item in items:
-        if isinstance(item, Entry) and item.frame.note is not None:
-            yield item.frame.wal_seq, decode_note(item.frame.note)

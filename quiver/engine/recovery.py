@@ -24,6 +24,7 @@ from quiver.engine.budget import budget_of
 from quiver.engine.census import measure_aside
 from quiver.engine.core import Core, RecoveryReport, core_folder, covered_place
 from quiver.engine.fold import try_fold
+from quiver.engine.holes import Doubt
 from quiver.engine.intake_journal import settle_intake
 from quiver.engine.outcomes import open_outcomes, restore_registry
 from quiver.engine.outlet import LogOutlet
@@ -347,8 +348,9 @@ def _replay(core: Core, watch: Watch | None) -> None:
         ),
     )
     core.where_in_log = replay.where
+    doubt = Doubt(core.disk, core.path("wal"), core.manifest.layout_digest)
     told = 0
-    for found in replay if strict else replay.swept():
+    for found in doubt.pass_on(replay, strict=strict):
         if isinstance(found, StoredRun):
             join_run(core, found)
         else:
@@ -371,7 +373,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
         watch(RecoveryProgress(total, total, core.report.replayed_bundles))
     core.log = replay.finish(core.config.wal, events=core.events)
     core.where_in_log = core.log.where
-    core.next_wal_seq = replay.last_seq + 1
+    core.next_wal_seq, core.durable_seq = replay.last_seq + 1, replay.last_seq
     core.report.skipped_bundles = replay.skipped_bundles
     core.report.lost_wal_seqs = replay.lost_seqs
     core.report.torn_tail = replay.torn

@@ -18,7 +18,7 @@ from quiver.progress.file import (
     read_progress,
     write_progress,
 )
-from quiver.progress.format import EPOCH_MAX, Note, decode_note, encode_note
+from quiver.progress.format import EPOCH_MAX, LAG_MAX, Note, decode_note, encode_note, with_lag
 from quiver.progress.loss import (
     LOST_NAME,
     Loss,
@@ -32,6 +32,7 @@ from quiver.progress.table import Row, Table
 __all__ = [
     "EPOCH_MAX",
     "HERE_NAME",
+    "LAG_MAX",
     "LOST_NAME",
     "PROGRESS_NAME",
     "Loss",
@@ -44,6 +45,7 @@ __all__ = [
     "read_accepted",
     "read_loss",
     "read_progress",
+    "with_lag",
     "write_accepted",
     "write_loss",
     "write_progress",

@@ -2,7 +2,7 @@
 
 ::
 
-    note    version u8 | zero u8 | source_len u16 | split_count u32 | epoch u64 | source | split ...
+    note    version u8 | lag u8 | source_len u16 | split_count u32 | epoch u64 | source | split ...
     split   id_len u16 | state_len u32 | id | state
     table   record | record | ...
     record  wal_seq u64 | note_len u32 | note
@@ -29,6 +29,8 @@ __all__ = [
     "EPOCH_MAX",
     "FORGOTTEN",
     "HEAD",
+    "LAGGING",
+    "LAG_MAX",
     "MAGIC",
     "NOTE",
     "RECORD",
@@ -46,10 +48,15 @@ __all__ = [
     "encode_copy",
     "encode_note",
     "encode_table",
+    "with_lag",
 ]
 
 MAGIC: Final = b"QUIVER\0P"
 VERSION: Final = 1
+LAGGING: Final = 2
+"""The version of a note with a lag."""
+LAG_MAX: Final = 255
+"""So many bundles or more."""
 NOTE: Final = struct.Struct("<BBHIQ")
 SPLIT: Final = struct.Struct("<HI")
 RECORD: Final = struct.Struct("<QI")
@@ -75,6 +82,8 @@ class Note(NamedTuple):
     epoch: int
     states: Mapping[str, str | None]
     """By the id of the split; None takes back what was known of it."""
+    lag: int = 0
+    """How many bundles right before this one were not known to be durable when it was written."""
 
 
 class Content(NamedTuple):
@@ -105,7 +114,13 @@ def encode_note(note: Note) -> bytes:
         raise InputError(
             f"the states of one bundle take {len(data):,} bytes, the limit is {TABLE_BYTES_MAX:,}"
         )
-    return data
+    return with_lag(data, note.lag)
+
+
+def with_lag(data: bytes, lag: int) -> bytes:
+    """Say in a note how many bundles before its own are not known to be durable."""
+    version = LAGGING if lag else VERSION
+    return bytes((version, min(lag, LAG_MAX))) + data[2:]
 
 
 def _text(value: object, what: str, bytes_max: int) -> bytes:
@@ -123,15 +138,15 @@ def _text(value: object, what: str, bytes_max: int) -> bytes:
 def decode_note(data: bytes | memoryview) -> Note:
     """Read a note; raises DamagedEntry, or VersionError for a newer format."""
     reader = _Reader(data)
-    version, zero, source_len, count, epoch = reader.unpack(NOTE)
-    if version != VERSION:
+    version, lag, source_len, count, epoch = reader.unpack(NOTE)
+    if version not in (VERSION, LAGGING):
         raise VersionError(
-            f"a note has format version {version}, this Quiver reads {VERSION}",
+            f"a note has format version {version}, this Quiver reads {VERSION} and {LAGGING}",
             hint="install a newer Quiver",
         )
     source = reader.text(source_len, SOURCE_BYTES_MAX)
-    if zero or not 1 <= epoch <= EPOCH_MAX or not count:
-        raise reader.damage("the head of a note is impossible", found=(zero, epoch, count))
+    if bool(lag) != (version == LAGGING) or not 1 <= epoch <= EPOCH_MAX or not count:
+        raise reader.damage("the head of a note is impossible", found=(lag, epoch, count))
     states: dict[str, str | None] = {}
     last = b""
     for _ in range(count):
@@ -145,7 +160,7 @@ def decode_note(data: bytes | memoryview) -> Note:
             states[split] = reader.text(state_len, STATE_BYTES_MAX)
     if reader.rest:
         raise reader.damage("a note is longer than it says", found=reader.rest)
-    return Note(source, epoch, states)
+    return Note(source, epoch, states, lag)
 
 
 def encode_table(notes: Iterable[tuple[int, Note]]) -> bytes:

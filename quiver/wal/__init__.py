@@ -14,6 +14,7 @@
 ``files``      which files there are; opened at one moment, without a lock
 ``start``      the furthest place where a replay may start
 ``replay``     everything that no segment holds yet, after a stop of any kind
+``striking``   bundles behind a lost one, taken out again
 ``resume``     the active file opened for appends again
 ``truncate``   the sidecar: where a replay may start
 =============  ========================================================================

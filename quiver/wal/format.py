@@ -52,6 +52,7 @@ __all__ = [
     "encode_bundle",
     "encode_checkpoint",
     "encode_header",
+    "encode_struck",
     "entry_bytes",
     "entry_parts",
     "frame_at",
@@ -192,6 +193,15 @@ def encode_checkpoint(wal_seq: int, truncated: Place) -> bytes:
     body = HEAD.pack(CHECKPOINT, 0, wal_seq, 0)
     body += CHECKPOINT_BODY.pack(truncated.generation, truncated.offset)
     return LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body))
+
+
+def encode_struck(entry: bytes, truncated: Place) -> bytes:
+    """Write a checkpoint that is as long as a good entry with a note, and takes its place."""
+    body = entry[LENGTH.size : -CRC.size]
+    mask = crc32c(body) ^ CRC.unpack(entry[-CRC.size :])[0]
+    plain = encode_checkpoint(HEAD.unpack_from(body)[2], truncated)[LENGTH.size : -CRC.size]
+    struck = plain.ljust(len(body), b"\0")
+    return LENGTH.pack(len(body)) + struck + CRC.pack(crc32c(struck) ^ mask)
 
 
 def decode_checkpoint(frame: Frame) -> Place:

@@ -85,7 +85,7 @@ class Log:
         self._writer = writer
         self._rotated = rotated
         self._truncated = truncated
-        self._last_seq = last_seq
+        self.last_seq = last_seq
         self._first = first
         """Where the first entry of the active file is, behind its checkpoint."""
         self._reclaimed = first
@@ -145,7 +145,7 @@ class Log:
 
     def _note(self, end: int, wal_seq: int) -> None:
         """Take note of an entry that is in the file."""
-        self._last_seq = wal_seq
+        self.last_seq = wal_seq
         if end - self._last_end >= self._hole_bytes:
             self._ends.append(end)
             self._last_end = end
@@ -201,7 +201,7 @@ class Log:
 
     def _prepare(self, generation: int) -> Prepared:
         """Make the file of the next generation, or write it over one that was kept for that."""
-        last_seq, truncated = self._last_seq, self._truncated
+        last_seq, truncated = self.last_seq, self._truncated
         spare = self._spares.take() if last_seq >= 0 else None
         if spare is None:
             head = encode_head(self._digest, last_seq, truncated)
@@ -323,7 +323,7 @@ class Log:
         def tail(file: File, at: int) -> int:
             return old.copy_tail(offset, file, at)
 
-        prepared = prepare(self._disk, self._folder, head, last_seq=self._last_seq, tail=tail)
+        prepared = prepare(self._disk, self._folder, head, last_seq=self.last_seq, tail=tail)
         old.sync()  # Who waits for it in another thread must not meet a closed file.
         write_sidecar(self._disk, self._folder, Place(generation, HEADER_BYTES))
         try:

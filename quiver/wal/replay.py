@@ -43,6 +43,7 @@ from quiver.wal.resume import Found, first_of_active, resume
 from quiver.wal.reuse import is_reused
 from quiver.wal.spares import is_spare
 from quiver.wal.start import Start
+from quiver.wal.striking import Struck, strike_out
 from quiver.wal.truncate import SIDECAR_NAME, read_sidecar, set_sidecar_aside
 from quiver.wal.writer import Writer
 
@@ -61,7 +62,8 @@ class Replay:
 
     ``last_seq``, once the iteration is over, is the highest sequence that is used up: entries that
     are damaged beyond reading had one too. ``lost_seqs`` are the sequences, half-open, that nothing
-    but damage at the end of the log may have had.
+    but damage at the end of the log may have had. ``hole_end`` is the number behind the last hole
+    that was met so far: numbers that are neither in the log nor covered.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Replay:
         self.skipped_bundles = 0
         self.done_bytes = 0
         self.lost_seqs = (0, 0)
+        self.hole_end = 0
         self.last_seq = -1 if covered_seq is None else covered_seq
         self._disk = disk
         self._folder = folder
@@ -116,6 +119,7 @@ class Replay:
         self._next_seq: int | None = self.last_seq + 1
         self._lost_seq = -1
         self._given: tuple[Place, Frame]
+        self._struck: list[Struck] = []
         self._file: File
         self._generation = 0
         self._sidecar = sidecar
@@ -246,9 +250,16 @@ class Replay:
 
     def _check_follows(self, file: File, offset: int, wal_seq: int) -> None:
         """Report bundles that are nowhere although nothing is damaged where they should be."""
+        if wal_seq > self.last_seq + 1 and (self._next_seq is not None or self._lost_seq >= 0):
+            self.hole_end = wal_seq
         if self._next_seq is not None and wal_seq > self._next_seq:
             place = self._disk.locate(file.path)
             self._report(missing_bundles(place, offset, next_seq=self._next_seq, found=wal_seq))
+
+    def strike(self) -> None:
+        """Let ``finish`` take the bundle out of the log that was given last; its number is gone."""
+        place, frame = self._given
+        self._struck.append(Struck(place, place.offset + frame.end - frame.offset))
 
     def _use_up(self, wal_seq: int) -> None:
         self.last_seq = max(self.last_seq, wal_seq)
@@ -339,6 +350,9 @@ class Replay:
 
     def finish(self, config: WalConfig, *, events: Events | None = None) -> Log:
         """Cut what was never finished, open the active file and give the log, ready to append."""
+        self.damage += strike_out(
+            self._disk, self._struck, self._path, quarantine=self._quarantine, truncated=self._start
+        )
         if self._sidecar_damage is not None:
             # Without room for a copy it stays where it is; it harms nobody.
             with contextlib.suppress(CapacityError):

@@ -70,6 +70,22 @@ def test_what_cannot_be_read_again_is_not_written(note: Note, words: str) -> Non
         encode_note(note)
 
 
+@pytest.mark.parametrize(
+    ("lag", "head"), [(0, (1, 0)), (1, (2, 1)), (255, (2, 255)), (256, (2, 255))]
+)
+def test_a_note_with_a_lag_is_of_another_version(lag, head) -> None:
+    data = encode_note(NOTE._replace(lag=lag))
+    assert tuple(data[:2]) == head
+    assert data[2:] == encode_note(NOTE)[2:]
+    assert decode_note(data) == NOTE._replace(lag=head[1])
+    assert f.with_lag(data, 0) == encode_note(NOTE)
+
+
+def test_a_lag_of_none_is_damage() -> None:
+    with pytest.raises(DamagedEntry, match="head of a note"):
+        decode_note(b"\2\0" + encode_note(NOTE)[2:])
+
+
 def test_the_longest_texts_and_the_highest_epoch_come_back() -> None:
     note = Note("s" * 1024, EPOCH_MAX, {"i" * 1024: "x" * (1 << 20)})
     assert decode_note(encode_note(note)) == note
@@ -101,8 +117,8 @@ def test_a_note_with_a_wrong_field_is_damage(at, layout, value, words) -> None:
 
 
 def test_a_newer_note_or_file_says_so() -> None:
-    with pytest.raises(VersionError, match="version 2"):
-        decode_note(b"\2" + encode_note(NOTE)[1:])
+    with pytest.raises(VersionError, match="version 3"):
+        decode_note(b"\3" + encode_note(NOTE)[1:])
     newer = DATA[: len(DATA) // 2 - 4]
     newer = newer[:8] + b"\2" + newer[9:]
     with pytest.raises(VersionError, match="version 2"):

@@ -6,6 +6,7 @@
 ``loading``     the loader: bundles become entries of a block, whatever happens to its chain
 ``membership``  which nodes there are, and who of them fell silent
 ``metadata``    where all machines of a chain keep what they have to agree on
+``mirroring``   partitions into a store of this machine, each bundle once
 ``node``        a node: entries that come are synced, passed on, acknowledged from the end
 ``peers``       what nodes, loaders and cursors ask of a node, whatever lies between them
 ``placing``     which nodes get a block, which copies are made first, who sees to it
@@ -25,6 +26,7 @@ from __future__ import annotations
 from quiver.chain.copies import Copies, CopyRules
 from quiver.chain.loading import Loader, LoaderRules, LoadReceipt, Surroundings
 from quiver.chain.metadata import Metadata, open_metadata
+from quiver.chain.mirroring import Mirror, Mirrored
 from quiver.chain.node import LocalNode
 from quiver.chain.placing import Lease, choose, repairs
 from quiver.chain.record import Block, Partition, Record
@@ -44,6 +46,8 @@ __all__ = [
     "LoaderRules",
     "LocalNode",
     "Metadata",
+    "Mirror",
+    "Mirrored",
     "Partition",
     "Record",
     "Roll",

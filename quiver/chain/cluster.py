@@ -78,6 +78,14 @@ class Cluster:
         """List the partitions that there are, sorted."""
         return list_partitions(self._metadata)
 
+    def slots(self, partition: str) -> SlotTable | None:
+        """Give the slots of a partition; None as long as nobody has begun to load it."""
+        try:
+            data = self._metadata.get(f"{partition}/layout").data
+        except MissingError:
+            return None
+        return decode_layout(data.decode("utf-8", "replace"))
+
     def loader(
         self,
         partition: str,
@@ -140,24 +148,17 @@ class Cluster:
 
     def _followed(self, partition: str) -> Followed:
         def slots() -> SlotTable | None:
-            return self._layout(partition)
+            return self.slots(partition)
 
         return Followed(
             self._metadata, self.members, self._clock, partition, slots, start_ns=0, end_ns=0
         )
 
-    def _layout(self, partition: str) -> SlotTable | None:
-        try:
-            data = self._metadata.get(f"{partition}/layout").data
-        except MissingError:
-            return None
-        return decode_layout(data.decode("utf-8", "replace"))
-
     def _keep_layout(self, partition: str, slots: SlotTable) -> None:
-        if self._layout(partition) is None:
+        if self.slots(partition) is None:
             data = encode_layout(slots).encode()
             swap(self._metadata, f"{partition}/layout", None, data=data, clock=self._clock)
-        known = self._layout(partition)
+        known = self.slots(partition)
         if known is None or encode_layout(known) != encode_layout(slots):
             raise InputError(
                 f"{partition} has other slots: {', '.join(slot.name for slot in known or ())}",

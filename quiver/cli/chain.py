@@ -1,4 +1,4 @@
-"""``quiver chain``: look into partitions that are kept by nodes, and look after them."""
+"""``quiver chain``: partitions that are kept by nodes: seen, looked after, read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = ["VERBS", "chain"]
 
 VERBS: Final[dict[str, str]] = {
     "ls": "List partitions, or the blocks of some.",
+    "mirror": "Read partitions into a store of this machine, each bundle once.",
     "status": "Say which nodes there are, and whether each block has its copies.",
     "top": "Watch nodes and partitions live.",
     "repair": "Look after all partitions once, now.",

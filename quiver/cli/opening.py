@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from quiver.disk import Disk, LocalDisk
     from quiver.engine import RecoveryProgress, Store
     from quiver.errors import ConfigError
+    from quiver.slots import Slot
 
 __all__ = [
     "EMPTY",
@@ -137,7 +138,7 @@ def open_store(
     *,
     strict: bool,
     core: int = 0,
-    slots: Sequence[str] | None = None,
+    slots: Sequence[str | Slot] | None = None,
     worker: bool = False,
 ) -> Store:
     """Open one core of a store, by default without a worker."""

@@ -12,12 +12,14 @@ from quiver.chain.copies import BundleCheck
 from quiver.chain.peers import Entries
 from quiver.chain.reading.decoding import messages_in_log, messages_in_segment
 from quiver.chain.reading.following import Followed, follow
+from quiver.chain.reading.message import ChainPosition
 from quiver.chain.sealing import Sealed
 from quiver.errors import DamagedEntry
 from quiver.payload import EncodedBundle, Payload
 from quiver.segment import open_bytes
 from quiver.wal.format import encode_bundle
 
+BEGIN = ChainPosition(-1, -1)
 GARBAGE = Payload(0, 0, bytes(8), 2, b"this is no stream of Arrow's, and never was one")
 STRANGE = GARBAGE._replace(slot_id=9)
 
@@ -80,22 +82,26 @@ def test_a_segment_is_made_without_what_cannot_be_read(payload):
     assert finished.rows == 4
     data = list(copy.segment())
     assert open_bytes(b"".join(data), place="here").lost == {1: (payload.slot_id,)}
-    found = messages_in_segment(data, BLOCK, SLOTS, above=-1)
+    found = messages_in_segment(data, BLOCK, SLOTS, above=BEGIN)
     assert next(found).wal_seq == 1
     with pytest.raises(DamagedEntry, match=r"entry 2 .* in core_0/3 .*position=.*\(20, 2\)"):
         next(found)
-    assert [m.wal_seq for m in messages_in_segment(data, BLOCK, SLOTS, above=2)] == [3]
+    assert [
+        m.wal_seq for m in messages_in_segment(data, BLOCK, SLOTS, above=ChainPosition(20, 2))
+    ] == [3]
 
 
 def test_who_reads_a_log_is_told_where_it_is_and_how_to_go_on():
     body = memoryview(entry(1) + bad_entry(2) + entry(3))
-    found = messages_in_log(body, BLOCK, SLOTS, above=-1, offset=100)
+    found = messages_in_log(body, BLOCK, SLOTS, above=BEGIN, offset=100)
     assert next(found).wal_seq == 1
     with pytest.raises(DamagedEntry, match=r"entry 2 is whole") as told:
         next(found)
     assert told.value.path == "core_0/3"
     assert told.value.offset == 100 + len(entry(1))
-    assert [m.wal_seq for m in messages_in_log(body, BLOCK, SLOTS, above=2, offset=0)] == [3]
+    assert [
+        m.wal_seq for m in messages_in_log(body, BLOCK, SLOTS, above=ChainPosition(20, 2), offset=0)
+    ] == [3]
 
 
 @pytest.mark.parametrize("live", [False, True], ids=["history", "live"])
@@ -120,7 +126,7 @@ def test_buffers_lie_where_numbers_may():
     whole = entry(1)
     for shift in range(8):
         moved = memoryview(bytes(shift) + whole)[shift:]
-        (message,) = messages_in_log(moved, BLOCK, SLOTS, above=-1, offset=0)
+        (message,) = messages_in_log(moved, BLOCK, SLOTS, above=BEGIN, offset=0)
         batch = message.bundle["events"]
         assert batch["n"].to_pylist() == [1, 2]
         assert all(b is None or b.address % 8 == 0 for b in batch["n"].buffers())

@@ -29,11 +29,11 @@ def messages_in_log(
     block: BlockName,
     slots: SlotTable,
     *,
-    above: int,
+    above: ChainPosition,
     offset: int,
     after: ChainPosition | None = None,
 ) -> Iterator[ChainMessage]:
-    """Decode whole entries whose numbers are above one; raises DamageError with the block.
+    """Decode whole entries that are behind one; raises DamageError with the block.
 
     Raises ForeignPosition if they cannot be of the partition that ``after`` is of.
     """
@@ -43,7 +43,7 @@ def messages_in_log(
             frame = frame_at(piece, at, _ENTRY_BYTES_MAX)
             at = frame.end
             _check_after(after, frame.wal_seq, frame.ingestion_ns, block=block)
-            if frame.wal_seq <= above:
+            if (frame.ingestion_ns, frame.wal_seq) <= above:
                 continue
         except DamageError as error:
             raise error.at(f"{block.partition}/{block.number}", base=offset) from error
@@ -67,7 +67,7 @@ def messages_in_segment(
     block: BlockName,
     slots: SlotTable,
     *,
-    above: int,
+    above: ChainPosition,
     after: ChainPosition | None = None,
 ) -> Iterator[ChainMessage]:
     """Decode a finished segment, checked as one on a disk is; raises what the other one does."""
@@ -78,7 +78,7 @@ def messages_in_segment(
         if entry.wal_seq is None or entry.ingestion_ns is None:
             raise InputError(f"the segment of {place} does not say its times")
         _check_after(after, entry.wal_seq, entry.ingestion_ns, block=block)
-        if entry.wal_seq > above:
+        if (entry.ingestion_ns, entry.wal_seq) > above:
             if lost := reader.lost.get(index):
                 why = f"slots {', '.join(map(str, lost))} held no batch when its segment was made"
                 raise _unreadable(block, (entry.wal_seq, entry.ingestion_ns), 0, why=why)

@@ -2,8 +2,8 @@
 
 Sealed blocks are read at any location, the last one first (R29), open ones at the tail alone (R26).
 What was read at the tail before a seal is the beginning of what was sealed, so reading goes on
-where it was, at another copy, after the record was read again. Numbers of bundles say what was
-given already: each comes once, in order.
+where it was, at another copy, after the record was read again. Times and numbers of bundles say
+what was given already: each comes once, in order.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ __all__ = ["Followed", "follow"]
 _FAILS: Final = (StorageError, PoisonedError, FencedError, InputError, DamageError)
 """Of one copy; another one is asked then."""
 _PAUSE: Final = 0.1
+_NONE: Final = ChainPosition(-(1 << 63), -1)
+"""Before all bundles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ class _Follower:
     def __init__(self, asked: Followed) -> None:
         self._asked = asked
         self._partition = Partition(asked.metadata, asked.partition, clock=asked.clock)
-        self._seq = asked.after.wal_seq if asked.after else -1
+        self._last = asked.after or _NONE
+        """Numbers alone would not do: behind a block that was abandoned they come again."""
+        self._after = asked.after
+        """What entries have to fit to."""
         self._from_ns = max(asked.start_ns, asked.after.time_ns if asked.after else asked.start_ns)
         self._number = -1
         """Blocks up to this one are done with."""
@@ -123,7 +128,7 @@ class _Follower:
                 return None
             self._number = found[0].number - 1
         wanted = self._number + 1
-        if wanted < record.purged_below and self._seq >= 0:
+        if wanted < record.purged_below and self._last != _NONE:
             raise MissingError(
                 f"blocks of {self._asked.partition} before {record.purged_below} were purged "
                 "before the cursor came to them",
@@ -146,8 +151,11 @@ class _Follower:
         for location in reversed(block.locations):
             try:
                 yield from self._copy(name, block, location)
-            except (ForeignPosition, UnreadableEntry):
+            except UnreadableEntry:
                 raise
+            except ForeignPosition as error:
+                self._check_abandoned(error)
+                return
             except _FAILS as error:
                 fault = error
                 continue
@@ -177,7 +185,7 @@ class _Follower:
             pieces = peer.segment(name)
             slots = self._slots_known()
             for message in messages_in_segment(
-                pieces, name, slots, above=self._seq, after=self._asked.after
+                pieces, name, slots, above=self._last, after=self._after
             ):
                 yield from self._one(message)
 
@@ -195,8 +203,10 @@ class _Follower:
                 if not piece:
                     yield None
             self._is_over = not live
-        except (ForeignPosition, UnreadableEntry):
+        except UnreadableEntry:
             raise
+        except ForeignPosition as error:
+            self._check_abandoned(error)
         except _FAILS as error:
             if not live:
                 self._check_patience(error)
@@ -206,15 +216,20 @@ class _Follower:
     def _given(self, piece: memoryview, name: BlockName) -> Iterator[ChainMessage]:
         offset = self._offset(name)
         slots = self._slots_known()
-        after = self._asked.after
         for message in messages_in_log(
-            piece, name, slots, above=self._seq, offset=offset, after=after
+            piece, name, slots, above=self._last, offset=offset, after=self._after
         ):
             yield from self._one(message)
         self._place = name.number, offset + len(piece)
 
+    def _check_abandoned(self, error: ForeignPosition) -> None:
+        """Go on by time alone if the position may be of a block that was given up."""
+        if not any(block.is_abandoned for block in self._partition.blocks(self._partition.read())):
+            raise error
+        self._after = None
+
     def _one(self, message: ChainMessage) -> Iterator[ChainMessage]:
-        self._seq = message.wal_seq
+        self._last = ChainPosition(message.time_ns, message.wal_seq)
         if message.time_ns > self._asked.end_ns:
             self._is_over = True
         elif message.time_ns >= self._asked.start_ns and not self._is_over:

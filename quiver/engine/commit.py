@@ -58,6 +58,7 @@ class GroupCommit:
         self._turn = threading.Condition(self._lock)
         self._followers = 0
         self._synced = core.log.end
+        core.durable_seq = core.log.last_seq
         self._leading = False
         self._phase: Literal["open", "closing", "ended"] = "open"
         self._waiters: dict[Waiter, None] = {}

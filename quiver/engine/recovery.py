@@ -373,7 +373,7 @@ def _replay(core: Core, watch: Watch | None) -> None:
         watch(RecoveryProgress(total, total, core.report.replayed_bundles))
     core.log = replay.finish(core.config.wal, events=core.events)
     core.where_in_log = core.log.where
-    core.next_wal_seq, core.durable_seq = replay.last_seq + 1, replay.last_seq
+    core.next_wal_seq = replay.last_seq + 1
     core.report.skipped_bundles = replay.skipped_bundles
     core.report.lost_wal_seqs = replay.lost_seqs
     core.report.torn_tail = replay.torn

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -230,6 +232,39 @@ def test_a_write_that_fails_in_the_middle_leaves_garbage_and_no_row(rig, way, mo
     rig.put(Position(1))
     assert rig.texts() == dict.fromkeys(range(30), "a")
     assert rig.change_count() == 30
+
+
+def test_a_bucket_that_fails_fails_its_task_when_nothing_is_at_work_any_more(
+    rig, monkeypatch
+) -> None:
+    monkeypatch.setattr(ways, "DRIVER_BYTES", -1)
+    rig.segment([op(key, "a") for key in range(30)])
+    rig.start()
+    write, turns = FolderBucket.write, itertools.count()
+    failed, written = threading.Event(), list[str]()
+
+    def failing(self: FolderBucket, name: str, data: Any) -> None:
+        if name.startswith("runs/"):
+            turn = next(turns)
+            if turn == 1:
+                failed.set()
+                raise Died
+            assert turn or failed.wait(60)  # The first one is at work while the second one fails.
+            written.append(name)
+        write(self, name, data)
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(FolderBucket, "write", failing)
+    with pytest.raises(Died):
+        rig.put(Position(1), commits=False)
+    assert set(threading.enumerate()) <= before
+    assert all((rig.folder / "collection" / name).exists() for name in written)
+    assert written
+    assert Collection.open(rig.bucket).snapshot().files == ()
+    monkeypatch.undo()
+    rig.start()
+    rig.put(Position(1))
+    assert rig.texts() == dict.fromkeys(range(30), "a")
 
 
 def test_a_lost_checkpoint_repeats_nothing(rig, way) -> None:

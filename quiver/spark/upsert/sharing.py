@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from quiver.upsert.rows import Commands, buckets_of, reduce
 __all__ = ["Packing", "Sharing"]
 
 Places: TypeAlias = npt.NDArray[np.int64]
+
+THREADS: Final = 2
+"""Of a task: while one waits for the disk another one has a bucket to work on."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ class Sharing:
         """Take numbers of tasks, give rows of ``wire.RESULT``."""
         settle()
         for number in _numbers(batches):
-            yield from self.share(number)
+            yield from self.share(number, threads=THREADS)
 
-    def share(self, number: int, *, threads: int = 1) -> Iterator[pa.RecordBatch]:
+    def share(self, number: int, *, threads: int) -> Iterator[pa.RecordBatch]:
         """Do what one task does; the first one says how far all of them came, and reads for all."""
         ends = self.prepare.ends()
         read = _Counted(self.straight.tables(self.spans, ends, cuts=False))

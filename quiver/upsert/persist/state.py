@@ -6,7 +6,7 @@ the hashes that a binary search meets, and the rows that have one of them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,9 @@ from quiver.upsert.rows.looked import Looked
 from quiver.upsert.rows.sameness import same_keys
 
 __all__ = ["State", "WholeState"]
+
+_STEPS: Final = 3
+"""A key has a row in a base, and one or two in a run: after so many it is looked for by halves."""
 
 
 class State:
@@ -116,7 +119,7 @@ class _Search:
         if not len(hits):
             return
         asked, starts = hits + first, starts[hits]
-        ends = np.searchsorted(part.hashes, hashes[hits], "right")
+        ends = _ends(part.hashes, starts)
         fresh = np.ones(len(asked), np.bool_)
         fresh[1:] = starts[1:] != starts[:-1]  # Keys that share a hash share its rows.
         rows = ends - 1
@@ -171,3 +174,15 @@ class _Search:
     def result(self) -> Looked:
         """Give what was found."""
         return Looked(pa.concat_tables(self._found), self._index)
+
+
+def _ends(hashes: Hashes, starts: Places) -> Places:
+    """Give where the hash of each row, which has it first, ends; mostly a row or two on."""
+    last, own = len(hashes) - 1, hashes[starts]
+    ends = starts + 1
+    for _ in range(_STEPS):
+        more = (ends <= last) & (hashes[np.minimum(ends, last)] == own)
+        if not more.any():
+            return ends
+        ends += more
+    return np.searchsorted(hashes, own, "right")

@@ -47,6 +47,7 @@ def whole(table: pa.Table | pa.RecordBatch, name: str) -> Array:
 
 def concat(arrays: Sequence[Array]) -> Array:
     """Put arrays of one type one behind the other."""
+    arrays = [array for array in arrays if len(array)] or arrays[:1]
     if len(arrays) == 1:
         return arrays[0]
     try:
@@ -57,6 +58,8 @@ def concat(arrays: Sequence[Array]) -> Array:
 
 def taken(array: Array, places: Places) -> Array:
     """Give some rows of an array."""
+    if kinds.is_string(array.type) and len(array) and array.null_count == len(array):
+        return nulls(len(places), array.type)  # Errors, mostly: there are none.
     try:
         return array.take(pa.array(places))
     except pa.ArrowInvalid as error:

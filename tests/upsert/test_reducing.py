@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiver.errors import InputError
-from quiver.upsert.rows import Commands, Plan, prepare, reduce
+from quiver.upsert.rows import Commands, Plan, prepare, reduce, settled
 
 ROWS = st.lists(
     st.tuples(
@@ -172,3 +173,40 @@ def test_values_of_several_types_are_put_together_by_nobody() -> None:
     one, other = (prepare(pa.table({"k": [1], "v": [v]}), plan) for v in ("a", 2))
     with pytest.raises(InputError, match="values of several types"):
         Commands.concat([one, other])
+
+
+ORDERS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.one_of(st.none(), st.integers(-1, 1)) | st.integers(-1, 1),
+        st.integers(-1, 1),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150)
+@given(rows=ORDERS, is_log=st.booleans(), unsigned=st.booleans())
+def test_an_order_that_is_that_of_the_rows_is_left_out_and_no_other(
+    rows: list[tuple[Any, ...]], *, is_log: bool, unsigned: bool
+) -> None:
+    if is_log:
+        rows = sorted(rows, key=lambda row: (least(row[1]), row[2]))
+    shift = 1 if unsigned else 0
+    table = pa.table(
+        {
+            "a": pa.array([row[0] for row in rows], pa.int64()),
+            "one": pa.array(
+                [None if row[1] is None else row[1] + shift for row in rows],
+                pa.uint8() if unsigned else pa.timestamp("us"),
+            ),
+            "two": pa.array([row[2] for row in rows], pa.int16()),
+            "n": pa.array(range(len(rows)), pa.int64()),
+        }
+    )
+    commands = prepare(table, Plan(key=["a"], value=["n"], order_by=["one", "two"]))
+    found = settled(commands)
+    orders = [row[1:] for row in rows]
+    grows = all(None not in (*here, *behind) and here < behind for here, behind in pairwise(orders))
+    assert (found.order is None) == (len(rows) > 1 and grows) or len(rows) < 2
+    assert told(reduce(found)) == told(reduce(commands))

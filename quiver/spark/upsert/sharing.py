@@ -26,7 +26,7 @@ from quiver.spark.upsert.straight import Straight
 from quiver.spark.upsert.wire import PROGRESS, READ, encode_progress, read_count, result
 from quiver.spark.worker import settle
 from quiver.upsert.persist import Snapshot
-from quiver.upsert.rows import Commands, buckets_of, reduce
+from quiver.upsert.rows import Commands, buckets_of, reduce, settled
 
 __all__ = ["Packing", "Sharing"]
 
@@ -78,7 +78,7 @@ class Sharing:
         read = _Counted(self.straight.tables(self.spans, ends, cuts=False))
         commands, rows = self._own(read, number)
         if commands is not None:
-            one = partial(self._apply, commands)
+            one = partial(self._apply, settled(commands))
             with ThreadPoolExecutor(threads) as pool:
                 run = map if threads == 1 else pool.map
                 for bucket, done in run(one, _by_bucket(commands, rows, self.snapshot.buckets)):

@@ -35,7 +35,7 @@ from quiver.upsert.rows.keys import exact_bytes, key_bytes
 from quiver.upsert.rows.looked import Looked, Persisted
 from quiver.upsert.rows.plan import Plan, define, plain_schema
 from quiver.upsert.rows.prepare import Misfit, prepare
-from quiver.upsert.rows.reducing import reduce
+from quiver.upsert.rows.reducing import reduce, settled
 from quiver.upsert.rows.sameness import same_keys, same_values
 
 __all__ = [
@@ -67,5 +67,6 @@ __all__ = [
     "rows_of_buckets",
     "same_keys",
     "same_values",
+    "settled",
     "wire_schema",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from pyarrow import types as kinds
 
 from quiver.casts.nested import decode
 from quiver.errors import InputError
-from quiver.upsert.rows.columns import Places, numbers, taken, valid
+from quiver.upsert.rows.columns import Mask, Places, numbers, taken, valid
 from quiver.upsert.rows.commands import Commands
 from quiver.upsert.rows.grouping import Groups, group
 
-__all__ = ["reduce"]
+__all__ = ["reduce", "settled"]
 
 
 def reduce(commands: Commands, rows: Places | None = None) -> Commands:
@@ -31,6 +32,33 @@ def reduce(commands: Commands, rows: Places | None = None) -> Commands:
     if commands.order is None:
         return commands.take(np.maximum.reduceat(groups.places, groups.starts))
     return commands.take(_winners(groups, commands.order))
+
+
+def settled(commands: Commands) -> Commands:
+    """Leave the order out where it is that of the rows, as in a log: then the last one counts.
+
+    It is told by whole numbers and times alone; commands that are put behind these need another
+    look.
+    """
+    order = commands.order
+    if order is None or not len(commands):
+        return commands
+    equal: Mask | None = None
+    for column in order.flatten():
+        if not _is_number(column):
+            return commands
+        ranks = _ranks(column)
+        here, behind = ranks[:-1], ranks[1:]
+        if equal is None:
+            back, equal = behind < here, behind == here
+        else:
+            back = equal & (behind < here)
+            equal &= behind == here
+        if back.any():
+            return commands
+        if not equal.any():
+            return replace(commands, order=None)
+    return commands
 
 
 def _winners(groups: Groups, order: pa.StructArray) -> Places:
@@ -66,8 +94,7 @@ def _ranks(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401
         raise InputError(f"commands cannot be ordered by {kind}", hint="name its columns instead")
     if kinds.is_null(kind):
         return np.zeros(len(plain), np.uint64)
-    is_number = kinds.is_integer(kind) or kinds.is_temporal(kind)
-    if is_number and not kinds.is_interval(kind) and not plain.null_count:
+    if _is_number(plain):
         width = kind.bit_width // 8
         sign = "u" if kinds.is_unsigned_integer(kind) else "i"
         return numbers(plain, f"<{sign}{width}")
@@ -76,3 +103,10 @@ def _ranks(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401
     except pa.ArrowNotImplementedError as error:
         raise InputError(f"commands cannot be ordered by {kind}") from error
     return np.where(valid(plain), ranked.to_numpy(), np.uint64(0))  # From 1 on; null is least.
+
+
+def _is_number(column: Any) -> bool:  # noqa: ANN401
+    """Whether a column is whole numbers inside, none of them missing."""
+    kind = column.type
+    is_number = kinds.is_integer(kind) or kinds.is_temporal(kind)
+    return bool(is_number and not kinds.is_interval(kind) and not column.null_count)

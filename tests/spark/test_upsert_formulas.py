@@ -68,7 +68,7 @@ def compared(rng: random.Random) -> str:
     """Write one comparison."""
     name = rng.choice([*COLUMNS])
     values = [literal(value, name) for value in COLUMNS[name][1]]
-    kind = rng.randrange(4)
+    kind = rng.randrange(5)
     if kind == 0:
         return f"{name} is {rng.choice(['', 'not '])}null"
     if kind == 1:
@@ -76,6 +76,10 @@ def compared(rng: random.Random) -> str:
         return f"{name} {rng.choice(['', 'not '])}in ({some})"
     if kind == 2 and name in WHOLE:
         return f"{name} {rng.choice(SIGNS)} {rng.choice(WHOLE)}"
+    if kind == 4 and name != "flag":
+        word = rng.choice(["between", "not between"])
+        low, high = rng.choices([*values, *(WHOLE if name in WHOLE else ())], k=2)
+        return f"{name} {word} {low} and {high}"
     if name == "flag":
         return rng.choice(["flag", f"flag {rng.choice(SIGNS[:3])} {rng.choice(values)}"])
     sides = [name, rng.choice(values)]
@@ -154,6 +158,9 @@ def test_a_condition_is_found_below_other_names_and_columns(spark, store) -> Non
     [
         "big + 1 = 2",
         "text like 'a%'",
+        "big + 1 between 1 and 3",
+        "whole between 1 and null",
+        "2 between 1 and 3",
         "text <=> 'a'",
         "text = 3",
         "text = null",

@@ -61,6 +61,8 @@ def translated(number: int, find: Find) -> Formula:
 class _Translator:
     def __init__(self) -> None:
         self._left = _STEPS_MAX
+        self._shared: dict[str, _Made] = {}
+        """What an expression has once and names in several places, by Spark's id of it."""
 
     def found(self, number: int, find: Find, *, depth: int, kind: str = "") -> _Made:
         found = find(number)
@@ -83,7 +85,21 @@ class _Translator:
             return self.found(number, find, depth=depth, kind=kind)
         if word in ("Literal", "Cast"):
             return self._cast(expression, find, depth)
+        if word == "Between":
+            return self._made(expression.replacement(), find, depth + 1)
+        if word == "With":
+            for one in each(expression.defs()):
+                self._shared[str(one.id())] = self._made(one.child(), find, depth + 1)
+            return self._made(expression.child(), find, depth + 1)
+        if word == "CommonExpressionRef":
+            return self._told(str(expression.id()))
         return _Made(self._condition(word, expression, find, depth=depth + 1), "boolean")
+
+    def _told(self, shared: str) -> _Made:
+        found = self._shared.get(shared)
+        if found is None:
+            raise Untold
+        return found
 
     def _cast(self, expression: Any, find: Find, depth: int) -> _Made:  # noqa: ANN401
         """Have Spark make a value of a literal, whatever it is cast to; of columns few casts."""

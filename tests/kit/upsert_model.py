@@ -85,8 +85,11 @@ class Memory:
         held = key_bytes(self.rows["key"].combine_chunks()).to_pylist()
         at = {data: row for row, data in enumerate(held)}
         assert len(at) == len(held), "a key with two values"
-        index = [at.get(data, -1) for data in key_bytes(keys).to_pylist()]
-        return Looked(self.rows, np.array(index, np.int64))
+        asked = key_bytes(keys).to_pylist()
+        found = {data: place for place, data in enumerate(sorted(at.keys() & set(asked)))}
+        rows = self.rows.take(pa.array([at[data] for data in found], pa.int64()))
+        index = [found.get(data, -1) for data in asked]
+        return Looked(rows, np.array(index, np.int64))
 
     def append(self, time: int, diffs: Iterable[pa.Table]) -> None:
         """Append an epoch; each key must come to one row at most, each row to a count of one."""

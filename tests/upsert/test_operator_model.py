@@ -55,7 +55,8 @@ class Lives(RuleBasedStateMachine):
     def anew(self) -> Upsert:
         stash = Stash(bytes_most=self.bytes_most)
         upper = self.collection.upper
-        return Upsert(self.kind, upper, window_keys=self.window, stash=stash)
+        how: Any = {"window_keys": self.window, "window_bytes": self.bytes_most, "stash": stash}
+        return Upsert(self.kind, upper, **how)
 
     def push_to(self, operator: Upsert, made: list[Command]) -> None:
         for time in sorted({command.time for command in made}):

@@ -345,6 +345,19 @@ def test_m16_windows_go_out_one_by_one_and_a_failed_one_is_given_again() -> None
     assert len(collection.state()) == 35
 
 
+@pytest.mark.parametrize("most", [1, 5_000, 40_000])
+def test_m16_windows_of_large_rows_are_looked_up_in_parts(most: int) -> None:
+    operator, collection = Upsert(definition(), 0, window_bytes=most), Memory()
+    operator.push(commands(*((k, "x" * 1_000 * (k % 5), 1) for k in range(30))), 0)
+    operator.push(commands(*((k, None if k % 3 else "y", 1) for k in range(35))), 1)
+    steps = run(operator, collection, 2)
+    assert collection.state() == dict.fromkeys(range(0, 35, 3), "y")
+    for step, count in zip(steps[:2], (30, 35), strict=True):
+        assert step.counts["eligible"] == count
+        assert step.counts["windows"] >= len(step.diffs) > 1
+        assert all(d.num_rows <= 2 or d.nbytes <= 2 * most for d in step.diffs)
+
+
 def test_frontiers_never_go_back() -> None:
     operator, collection = Upsert(definition(), 0), Memory()
     collection.append(0, [])

@@ -7,6 +7,6 @@
 """
 
 from quiver.upsert.operator.step import Step
-from quiver.upsert.operator.upsert import WINDOW_KEYS, Upsert
+from quiver.upsert.operator.upsert import WINDOW_BYTES, WINDOW_KEYS, Upsert
 
-__all__ = ["WINDOW_KEYS", "Step", "Upsert"]
+__all__ = ["WINDOW_BYTES", "WINDOW_KEYS", "Step", "Upsert"]

@@ -8,7 +8,7 @@ input is past it: then, and only then, the collection says what its key had befo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -18,13 +18,15 @@ import pyarrow as pa
 from quiver.errors import ClosedError, InputError
 from quiver.schemas import same_type
 from quiver.upsert.operator.step import Step
-from quiver.upsert.rows import DIFF, Commands, Definition, Persisted, differences
+from quiver.upsert.rows import DIFF, Commands, Definition, Looked, Persisted, differences
 from quiver.upsert.stash import Stash
 
-__all__ = ["WINDOW_KEYS", "Upsert"]
+__all__ = ["WINDOW_BYTES", "WINDOW_KEYS", "Upsert"]
 
 WINDOW_KEYS: Final = 1 << 16
 """So many keys are looked up at a time."""
+WINDOW_BYTES: Final = 256 << 20
+"""Fewer, where their rows, of the commands and of the collection, are larger than that."""
 
 Emit = Callable[[pa.Table], None]
 
@@ -41,11 +43,12 @@ class Upsert:
         resume_upper: int,
         *,
         window_keys: int = WINDOW_KEYS,
+        window_bytes: int = WINDOW_BYTES,
         stash: Stash | None = None,
     ) -> None:
         self._definition = definition
         self._resume = resume_upper
-        self._window = window_keys
+        self._window, self._window_bytes = window_keys, window_bytes
         self._stash = Stash() if stash is None else stash
         self._input: int | None = 0
         self._persisted = 0
@@ -138,16 +141,30 @@ class Upsert:
     def _drain(self, persisted: Persisted, emit: Emit, counts: dict[str, int]) -> None:
         now = persisted.upper
         for window in self._stash.windows(now, self._window):
-            looked = persisted.lookup(window.hashes, window.keys)
-            found = differences(window, looked, now)
-            counts["windows"] += 1
-            counts["eligible"] += len(window)
-            if found.num_rows:
-                signs: Any = found.column(DIFF).to_numpy()
-                counts["added"] += int((signs > 0).sum())
-                counts["removed"] += int((signs < 0).sum())
-                emit(found)
+            for part, looked in self._looked_up(window, persisted):
+                found = differences(part, looked, now)
+                counts["windows"] += 1
+                counts["eligible"] += len(part)
+                if found.num_rows:
+                    signs: Any = found.column(DIFF).to_numpy()
+                    counts["added"] += int((signs > 0).sum())
+                    counts["removed"] += int((signs < 0).sum())
+                    emit(found)
         self._stash.drop(now)
+
+    def _looked_up(
+        self, window: Commands, persisted: Persisted
+    ) -> Iterator[tuple[Commands, Looked]]:
+        """Look keys up; in parts where what they have is too large to be laid side by side."""
+        looked = persisted.lookup(window.hashes, window.keys)
+        parts = -(-(window.nbytes + looked.rows.nbytes) // self._window_bytes)
+        if parts <= 1 or len(window) == 1:
+            yield window, looked
+            return
+        del looked
+        step = max(len(window) // parts, 1)
+        for start in range(0, len(window), step):
+            yield from self._looked_up(window.slice(start, start + step), persisted)
 
     def _advance(self, input_upper: int | None, persist_upper: int) -> None:
         """Take note of frontiers, which never go back."""

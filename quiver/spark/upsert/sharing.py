@@ -32,8 +32,9 @@ __all__ = ["Packing", "Sharing"]
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
-THREADS: Final = 2
-"""Of a task: while one waits for the disk another one has a bucket to work on."""
+THREADS: Final = 1
+"""Of a task. With two, one works while the other waits for the disk; not before it is sure that
+nothing hangs on a machine under load."""
 
 
 @dataclass(frozen=True)

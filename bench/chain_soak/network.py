@@ -69,7 +69,7 @@ def _ip(*words: str) -> None:
 
 def namespaces_missing() -> str:
     """Say why nodes cannot have namespaces; empty if they can."""
-    for tool in ("ip", "openssl"):
+    for tool in ("ip", "nsenter", "openssl"):
         if shutil.which(tool) is None:
             return f"there is no {tool}"
     if os.geteuid():
@@ -135,7 +135,8 @@ class Namespaces:
         return f"{self._net}.{10 + self._names.index(name)}"
 
     def command(self, name: str) -> list[str]:
-        return ["ip", "netns", "exec", self._space(name)]
+        # Not "ip netns exec": that copies all mounts, and a volume of another test stays mounted.
+        return ["nsenter", f"--net=/run/netns/{self._space(name)}"]
 
     def listen(self, name: str) -> list[str]:
         return ["--listen", f"{self._address(name)}:{_PORT}", "--host-label", "-"]

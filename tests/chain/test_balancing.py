@@ -157,7 +157,7 @@ def test_a_target_that_fails_is_left_alone_for_a_while(world):
     assert all(isinstance(each.error, RemoteError) for each in done)
     assert "d" not in {node for at in locations_of(world).values() for node in at}
     world.cut.clear()
-    assert balancer.due() == []
+    assert "d" not in {move.target for move in balancer.due()}
     world.clock.step("11m")
     assert {move.target for move in balancer.due()} == {"d"}
 

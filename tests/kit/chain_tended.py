@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import blake3
+from chain_faults import FAULTS
+from chain_oracle import life_of
+from chain_world import World
 
 from quiver.chain.peers import BlockName
 from quiver.segment import open_bytes
 
-__all__ = ["blocks_of", "check_segments"]
+__all__ = ["blocks_of", "check_segments", "whole_world"]
+
+
+def whole_world(seed, *, rf, nodes, rounds):
+    """Lead lives without faults until each block of one has all its copies.
+
+    In others an answer came so late, by lot, that a block went on without that node.
+    """
+    for each in range(seed, seed + 50):
+        world = World(each, rf=rf, nodes=nodes)
+        life_of(world, FAULTS["none"], rounds=rounds)
+        if all(len(block.locations) == rf for block in blocks_of(world)):
+            return world
+    raise AssertionError("none of fifty lives has all copies")
 
 
 def blocks_of(world):

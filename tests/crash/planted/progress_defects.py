@@ -61,7 +61,7 @@ DEFECTS: Final = (
     Defect(
         "progress is no part of the entry",
         INGEST,
-        "now_ns, payloads, note)\n",
+        "now_ns, payloads, _note(core, progress))\n",
         "now_ns, payloads, None)\n",
     ),
     Defect(

@@ -319,3 +319,20 @@ def test_what_lies_below_a_null_row_is_no_part_of_a_key() -> None:
     assert one == other
     assert same_keys(keys.slice(0, 1), keys.slice(1)).tolist() == [True]
     assert same_exactly(keys.slice(0, 1), keys.slice(1)).tolist() == [True]
+
+
+def test_views_of_dictionaries_that_arrow_cannot_build_are_keys():
+    halves = np.array([1, 2], np.float16)
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1], pa.int8()), pa.array(halves))
+    views = pa.ListViewArray.from_arrays(
+        pa.array([1, 0], pa.int32()), pa.array([2, 1], pa.int32()), words
+    )
+    lists = pa.array([[halves[1], halves[1]], [halves[0]]], pa.list_(pa.float16()))
+    ends = pa.array([0, 0], pa.int32())
+    none = pa.ListViewArray.from_arrays(ends, ends, words)
+    rows, plain, empty = (
+        pa.StructArray.from_arrays([each], names=["a"]) for each in (views, lists, none)
+    )
+    assert key_bytes(rows).to_pylist() == key_bytes(plain).to_pylist()
+    assert key_bytes(rows.slice(1)).to_pylist() == key_bytes(plain.slice(1)).to_pylist()
+    assert len(set(key_bytes(empty).to_pylist())) == 1

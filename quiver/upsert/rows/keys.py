@@ -152,12 +152,23 @@ def _add_varying(array: Array, parts: _Parts) -> None:
 def _add_list(array: Array, _there: Mask, parts: _Parts) -> None:
     lengths: Array = pc.list_value_length(array)
     counts = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    values = array.flatten()
+    values = _values(array, counts)
     inner = parts.inner(len(values))
     _add(values, inner)
     ends, data = _inside(inner.join())
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     _add_varying(_large_binary(ends[starts], data), parts)
+
+
+def _values(array: Array, counts: npt.NDArray[np.int64]) -> Array:
+    """Give the values of all lists, one behind the other."""
+    try:
+        return array.flatten()
+    except pa.ArrowNotImplementedError:  # Views of dictionaries that Arrow cannot build anew.
+        ends = np.cumsum(counts)
+        starts = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+        places = np.repeat(starts - (ends - counts), counts) + np.arange(counts.sum())
+        return array.values.take(pa.array(places))
 
 
 def _add_map(array: Array, there: Mask, parts: _Parts) -> None:

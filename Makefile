@@ -2,18 +2,18 @@
 
 PYTHON ?= python3
 JOBS ?= 2
-CRASH_IMAGES ?= 20000
-POWER_CUTS ?= 300
-DEFECTS ?= 24
-SPARK_KILLS ?= 6
-SHIP_KILLS ?= 10
-UPSERT_SPARK_KILLS ?= 2
+CRASH_IMAGES ?= 5000
+POWER_CUTS ?= 100
+DEFECTS ?= 8
+SPARK_KILLS ?= 4
+SHIP_KILLS ?= 6
+UPSERT_SPARK_KILLS ?= 1
 UPSERT_KILLS ?= 5
-PIPELINE_KILLS ?= 10
-UPSERT_IMAGES ?= 150
+PIPELINE_KILLS ?= 6
+UPSERT_IMAGES ?= 100
 BUCKET_STEPS ?= 200
-CHAIN_FAULTS ?= 5
-STREAM_CUTS ?= 4000
+CHAIN_FAULTS ?= 3
+STREAM_CUTS ?= 2000
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 200
 EXAMPLES ?= 1000
@@ -41,7 +41,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
+.PHONY: help setup lock fmt lint test test-spark coverage mutate crash crash-spark crash-others soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,18 +101,24 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all QUIVER_UPSERT=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper \
 		tests/upsert/feeding tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
+	@echo "kills of Spark and of all others, side by side"
+	@$(MAKE) --no-print-directory $(BESIDE) crash-spark crash-others
+
+crash-spark: $(READY) ## cuts of a stream, kills of Spark
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py
 	QUIVER_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist tests/spark/test_stream_kills.py
 	QUIVER_UPSERT=all QUIVER_UPSERT_SPARK_KILLS=$(UPSERT_SPARK_KILLS) $(BIN)/python -m pytest -p no:xdist \
 		tests/spark/test_upsert_kills.py tests/spark/test_upsert_handing_over.py
+
+crash-others: $(READY) ## kills of queues, pipelines, upserts and chains
 	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_ship_kills.py
 	QUIVER_PIPELINE_KILLS=$(PIPELINE_KILLS) $(BIN)/python -m pytest -p no:xdist \
 		tests/otel/pipeline/test_pipeline_kills.py --timeout 3600
-	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -n $(JOBS) tests/upsert/tending
+	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -p no:xdist tests/upsert/tending
 	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
-	QUIVER_CHAIN=all $(BIN)/python -m pytest -n $(JOBS) tests/chain/test_chain_processes.py -k written
+	QUIVER_CHAIN=all $(BIN)/python -m pytest -p no:xdist tests/chain/test_chain_processes.py -k written
 	QUIVER_CHAIN_FAULTS=$(CHAIN_FAULTS) $(BIN)/python -m pytest -p no:xdist tests/crash/test_chain_soak.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600
 

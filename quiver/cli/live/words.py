@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from quiver.cli.live.board import Board
 from quiver.cli.live.events import Event
@@ -28,6 +28,7 @@ __all__ = [
     "core_sheet",
     "event_sheet",
     "head_line",
+    "joined_head",
     "look_time",
     "node_sheet",
     "number_cell",
@@ -43,6 +44,18 @@ _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _WHOLE: Final = 10
 """Rates from here on are written without a fraction."""
 _NOTHING: Final = "-"
+
+
+class Timed(Protocol):
+    """A look, at whatever it was."""
+
+    @property
+    def at_ns(self) -> int:
+        """Wall time."""
+
+    @property
+    def took_ns(self) -> int:
+        """What looking took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +227,16 @@ def head_line(board: Board, *, is_paused: bool, zone: tzinfo | None = None) -> s
     if look is not None:
         parts.append(count(len(look.cores), "core"))
     parts.append(f"every {format_duration(board.interval_ns)}")
+    return joined_head(parts, look, is_paused=is_paused, zone=zone)
+
+
+def joined_head(
+    parts: list[str], look: Timed | None, *, is_paused: bool, zone: tzinfo | None
+) -> str:
+    """Say behind the rest when the last look was, and what it took."""
     if look is not None:
-        parts.append(f"a look takes {look_time(look.took_ns)}")
-        parts.append(clock_time(look.at_ns, zone))
-    if is_paused:
-        parts.append("PAUSED")
-    return " · ".join(parts)
+        parts += [f"a look takes {look_time(look.took_ns)}", clock_time(look.at_ns, zone)]
+    return " · ".join([*parts, "PAUSED"] if is_paused else parts)
 
 
 def rate_words(board: Board) -> str:

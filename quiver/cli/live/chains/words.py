@@ -14,7 +14,7 @@ from quiver.cli.live.words import (
     byte_cell,
     byte_rate_cell,
     clock_time,
-    look_time,
+    joined_head,
     number_cell,
     sheet_of,
 )
@@ -44,12 +44,7 @@ def head_line(board: ChainBoard, *, is_paused: bool, zone: tzinfo | None = None)
         parts.append(count(len(look.nodes), "node"))
         parts.append(count(len(look.partitions), "partition"))
     parts.append(f"every {format_duration(board.interval_ns)}")
-    if look is not None:
-        parts.append(f"a look takes {look_time(look.took_ns)}")
-        parts.append(clock_time(look.at_ns, zone))
-    if is_paused:
-        parts.append("PAUSED")
-    return " · ".join(parts)
+    return joined_head(parts, look, is_paused=is_paused, zone=zone)
 
 
 def rate_words(board: ChainBoard) -> str:

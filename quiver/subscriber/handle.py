@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from quiver.errors import InputError, SubscriberError
+from quiver.errors import ClosedError, InputError, SubscriberError
 from quiver.subscriber.member import Claim
 from quiver.units import parse_duration
 
@@ -143,9 +143,16 @@ class Handle:
         self._outcome = "rejected"
 
     def defer(self) -> None:
-        """Give it back unharmed: it comes again at once, this attempt not counted."""
+        """Give it back unharmed: it comes again at once, this attempt not counted.
+
+        ClosedError if the store is closed: that gave it back.
+        """
         self._check_open()
-        self._delivery.defer(self.claim)
+        try:
+            self._delivery.defer(self.claim)
+        except ClosedError:
+            self._outcome = "deferred"
+            raise
         self._outcome = "deferred"
 
     def __enter__(self) -> Self:

@@ -128,6 +128,19 @@ def test_a_forgotten_handle_is_offered_again(opener) -> None:
     assert numbers(store) == [0]
 
 
+def test_a_handle_that_is_deferred_behind_the_end_of_its_store_is_not_lost(opener) -> None:
+    store = opener()
+    store.append(bundle(0))
+    store.finalize()
+    handle = store.subscribe("reader").poll()
+    store.close()
+    with pytest.raises(quiver.ClosedError):
+        handle.defer()
+    assert handle.resolved
+    del handle  # Without a warning, which would fail this test.
+    assert numbers(opener()) == [0]
+
+
 def test_next_wakes_when_a_segment_is_finalized(opener) -> None:
     store = opener(clock=None)
     subscription = store.subscribe("reader")

@@ -176,7 +176,6 @@ def test_a_processor_that_raises_what_nobody_expects_loses_nothing() -> None:
         assert r.left() == 0
 
 
-@pytest.mark.filterwarnings("ignore:.* was lost without an outcome:ResourceWarning")
 def test_what_was_accepted_and_not_acked_before_a_kill_comes_again_and_no_more() -> None:
     exporter = ScriptedExporter()
     with rig(exporter) as r:
@@ -249,7 +248,6 @@ def _damaged(*_: object) -> None:
     raise DamagedEntry("rot")
 
 
-@pytest.mark.filterwarnings("ignore:.* was lost without an outcome:ResourceWarning")
 def test_a_fault_of_ours_is_told_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError
@@ -312,7 +310,6 @@ def test_a_stop_drains_what_is_there_and_gives_back_what_it_has_no_time_for() ->
         assert r.delivery.failure is None
 
 
-@pytest.mark.filterwarnings("ignore:.* was lost without an outcome:ResourceWarning")
 def test_a_thread_wakes_for_what_comes_and_ends_when_the_store_is_closed() -> None:
     exporter = ScriptedExporter()
     with rig(exporter) as r:

@@ -21,7 +21,8 @@ def line_numbers(folder: str) -> Any:
     table = os.path.join(folder, _TABLE)
     if not os.path.isdir(table):
         return np.zeros(0, np.int64)
-    found = ds.dataset(table, partitioning="hive").to_table(
-        columns=["str"], filter=ds.field("key").cast("string") == LINE_NUMBER
-    )
+    files = ds.dataset(table, partitioning="hive")
+    if not files.files:  # The folder of a day is there before its first file.
+        return np.zeros(0, np.int64)
+    found = files.to_table(columns=["str"], filter=ds.field("key").cast("string") == LINE_NUMBER)
     return pc.cast(found["str"].cast("string"), "int64").to_numpy()

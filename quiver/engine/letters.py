@@ -132,12 +132,13 @@ def _text(about: dict[str, Any], key: str) -> str:
 def remove_letters(disk: Disk, letters: Iterable[Letter]) -> None:
     """Remove letters for good: the reasons first, for without one a segment is no letter.
 
-    For whoever has the store open: a subscriber may be about to write one of the same name.
+    A power cut leaves no reason without its segment. For whoever has the store open: a subscriber
+    may be about to write one of the same name.
     """
-    folders = set()
-    for letter in letters:
-        for path in (letter.path + _ABOUT, letter.path):
-            remove(disk, path)
-        folders.add(posixpath.dirname(letter.path))
-    for folder in folders:
-        disk.sync_dir(folder)
+    paths = [letter.path for letter in letters]
+    folders = {posixpath.dirname(path) for path in paths}
+    for suffix in (_ABOUT, ""):
+        for path in paths:
+            remove(disk, path + suffix)
+        for folder in folders:
+            disk.sync_dir(folder)

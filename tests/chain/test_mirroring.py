@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from quiver.chain import LoaderRules, Mirror, Mirrored, Partition
 from quiver.chain.cluster import Cluster, connect
 from quiver.chain.mirroring import place
 from quiver.chain.reading import ChainPosition
+from quiver.chain.tending import abandon
 from quiver.clock import SystemClock
 from quiver.errors import (
     CapacityError,
@@ -20,6 +22,7 @@ from quiver.errors import (
     InputError,
     LockedError,
     MissingError,
+    QuiverError,
     SourceError,
 )
 
@@ -189,6 +192,32 @@ def test_what_was_purged_before_it_was_read_is_told(nodes, folder):
             done = mirrored(store, cluster, gap="tell")
             assert done.gaps == [("core_0", 9, first_seq)]
     assert [n for _, n, _ in content(folder)] == [*range(10), *range(first_seq, 100)]
+
+
+@pytest.mark.parametrize("read", [10, 12], ids=["nothing of it was read", "some of it was read"])
+def test_what_was_abandoned_before_it_was_read_is_told_once(nodes, folder, read):
+    with nodes.cluster() as cluster, opened(folder) as store:
+        load(cluster, "core_0", range(10))
+        mirrored(store, cluster)
+        loader = cluster.loader("core_0", SLOTS, rules=SMALL)
+        for number in range(10, read):
+            loader.send(row(number), timeout=PATIENCE).wait(PATIENCE)
+        assert mirrored(store, cluster).bundle_count == read - 10
+        for number in range(read, 15):
+            loader.send(row(number), timeout=PATIENCE).wait(PATIENCE)
+        abandon(Partition(nodes.metadata, "core_0", clock=SystemClock()), "somebody")
+        with suppress(QuiverError):
+            loader.close(timeout=PATIENCE)
+        load(cluster, "core_0", range(15, 30))
+        for _ in range(2):
+            with pytest.raises(SourceError, match="abandoned") as caught:
+                mirrored(store, cluster)
+            assert caught.value.split == "core_0"
+        done = mirrored(store, cluster, gap="tell")
+        assert (done.gaps, done.bundle_count) == ([("core_0", read - 1, 10)], 15)
+        load(cluster, "core_0", range(30, 40))
+        assert mirrored(store, cluster).bundle_count == 10
+    assert [n for _, n, _ in content(folder)] == [*range(read), *range(15, 40)]
 
 
 def test_a_new_mirror_begins_with_what_there_is(nodes, folder):

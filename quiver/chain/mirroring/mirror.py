@@ -195,15 +195,18 @@ class Mirror:
             self._settle()
 
     def _check_gap(self, message: ChainMessage) -> None:
-        """Raise, or tell, if it is not the next; numbers go back behind an abandoned block."""
+        """Raise, or tell, if it is not the next; behind an abandoned block numbers come again."""
         before = self.mirrored.positions.get(message.partition)
-        if before is None or message.wal_seq == before.wal_seq + 1:
+        if before is None:
+            return
+        if message.wal_seq == before.wal_seq + 1 and not message.is_behind_abandoned:
             return
         if self._fails_at_gaps:
+            what = "abandoned" if message.is_behind_abandoned else "purged or abandoned"
             raise SourceError(
                 f"{message.partition}: bundle {message.wal_seq} came behind {before.wal_seq}",
                 split=message.partition,
-                hint='what is between was purged or abandoned; gap="tell" goes on behind',
+                hint=f'what was between is gone, {what}; gap="tell" goes on behind',
             )
         self.mirrored.gaps.append((message.partition, before.wal_seq, message.wal_seq))
 

@@ -87,6 +87,7 @@ class _Follower:
         """When something last went on."""
         self._is_over = False
         self._slots: SlotTable | None = None
+        self._is_behind_abandoned = False
 
     def run(self) -> Iterator[ChainMessage | None]:
         asked = self._asked
@@ -140,6 +141,8 @@ class _Follower:
         for block in self._partition.blocks_from(record, wanted):
             if not block.is_abandoned:
                 return self._partition.block(record, block.number)
+            self._number = block.number  # What was in it nobody has.
+            self._is_behind_abandoned = True
         opened = record.open
         return opened if opened is not None and opened.number >= wanted else None
 
@@ -233,6 +236,9 @@ class _Follower:
         if message.time_ns > self._asked.end_ns:
             self._is_over = True
         elif message.time_ns >= self._asked.start_ns and not self._is_over:
+            if self._is_behind_abandoned:
+                message = message._replace(is_behind_abandoned=True)
+                self._is_behind_abandoned = False
             yield message
 
     def _offset(self, name: BlockName) -> int:

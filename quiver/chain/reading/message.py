@@ -23,3 +23,5 @@ class ChainMessage(NamedTuple):
     partition: str
     wal_seq: int
     bundle: RecordBundle
+    is_behind_abandoned: bool = False
+    """Whether a block right before it was given up: what was in that, if anything, is lost."""

@@ -13,7 +13,7 @@ from quiver.chain.membership import Members, Registration
 from quiver.chain.peers import BlockName, NodeState
 from quiver.chain.serving import Auditing, AuditRules
 from quiver.chain.tending import ORPHAN_NS, Orphans, seal_open
-from quiver.errors import ConfigError, LockedError, MissingError, RemoteError
+from quiver.errors import ConfigError, LockedError, MissingError, RemoteError, TornEntry
 
 
 class Watched:
@@ -143,6 +143,24 @@ def test_what_fails_for_one_partition_is_told_and_the_others_go_on(world):
     watch.nodes[auditor].auditing.audit()
     assert len(watch.nodes[auditor].auditing.faults) == 1
     assert all(block.digest for block in blocks_of(world))
+
+
+def test_a_record_that_cannot_be_read_stops_no_node_that_has_the_block_open():
+    world = orphaned()
+    opened = world.partition().read().open
+    watch = Watch(world)
+    record = world.metadata.get("core_0/record")
+    damaged = world.metadata.cas("core_0/record", record.revision, b"damaged")
+    for name in opened.locations:
+        auditing = watch.nodes[name].auditing
+        auditing.audit()
+        told = 2 if auditing.is_auditor else 1  # It is read once more by who tends all.
+        assert [type(each) for each in auditing.faults] == [TornEntry] * told
+    world.metadata.cas("core_0/record", damaged, record.data)
+    watch.audit()
+    watch.seconds(31)
+    watch.audit()
+    assert world.partition().read().open is None
 
 
 def test_times_are_positive():

@@ -136,7 +136,7 @@ class Auditing:
                 continue  # Somebody else was first.
             except QuiverError as error:
                 faults.append(error)
-        return faults
+        return self._orphans.faults + faults
 
     def _run(self, seconds: float, act: Callable[[], None]) -> None:
         while not self._over.wait(seconds):

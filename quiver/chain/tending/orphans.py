@@ -16,7 +16,7 @@ from quiver.chain.peers import BlockName, Holding
 from quiver.chain.record import Partition, Record
 from quiver.chain.tending.closing import is_same
 from quiver.clock import Clock
-from quiver.errors import MissingError
+from quiver.errors import MissingError, QuiverError
 
 __all__ = ["ORPHAN_NS", "Orphan", "Orphans"]
 
@@ -50,23 +50,28 @@ class Orphans:
         self._clock = clock
         self._after_ns = after_ns
         self._since: dict[str, tuple[Record, int]] = {}
+        self.faults: list[QuiverError] = []
+        """Of the last look: records that could not be read."""
 
     def look(self, holdings: Iterable[Holding]) -> list[Orphan]:
         """Give those whose time is over; to be called every few seconds.
 
         The first location comes first: each one behind it waits once more as long, in case those
-        before it are gone as well. Raises what the metadata raise.
+        before it are gone as well. A record that cannot be read keeps no other block waiting.
         """
         now = self._clock.monotonic_ns()
         logs = [each.name for each in holdings if each.finished is None]
         fed = {name.partition for name in logs if self._is_fed(name)}
-        before, self._since = self._since, {}
+        before, self._since, self.faults = self._since, {}, []
         found = []
         for name in sorted({name.partition for name in logs} - fed):
             partition = Partition(self._metadata, name, clock=self._clock)
             try:
                 record = partition.read()
             except MissingError:
+                continue
+            except QuiverError as error:
+                self.faults.append(error)
                 continue
             place = self._place(record, name, logs)
             if place < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -14,14 +15,14 @@ from quiver.cli.exits import OK
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.cli.signals import stopped_by_signals
-from quiver.errors import InputError
+from quiver.errors import InputError, StorageError
 from quiver.units import SECOND, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from quiver.chain.serving import ServedNode
     from quiver.chain.wire import WireOptions
 
-__all__ = ["node"]
+__all__ = ["node", "room_of"]
 
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 To refuse them.
 
@@ -127,10 +128,6 @@ def node(
     host = host_label or ("-" if is_alone else socket.gethostname())
     disk = LocalDisk(folder, create=True)
 
-    def room() -> tuple[int, int]:
-        found = shutil.disk_usage(folder)
-        return found.free, found.total
-
     ending = threading.Event()
     with stopped_by_signals(ending.set):
         served = ServedNode(
@@ -140,7 +137,7 @@ def node(
             listen=listen,
             advertise=advertise,
             host="" if host == "-" else host,
-            room=room,
+            room=partial(room_of, folder),
             clock=SystemClock(),
             options=wire,
             audit=audit,
@@ -156,6 +153,16 @@ def node(
             served.close()
     output.say(f"{name} has ended")
     return OK
+
+
+def room_of(folder: str) -> tuple[int, int]:
+    """Give the free and all bytes of the disk of a folder; raises StorageError."""
+    try:
+        found = shutil.disk_usage(folder)
+    except OSError as error:  # As from a disk of the network: the next beat asks again.
+        why = f"how full the disk of {folder} is cannot be told: {error.strerror}"
+        raise StorageError(why, path=folder, errno=error.errno or 0) from error
+    return found.free, found.total
 
 
 def _check_reachable(listen: str, advertise: str, wire: WireOptions) -> None:

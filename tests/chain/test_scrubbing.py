@@ -14,7 +14,7 @@ from quiver.chain.copies.names import SEGMENT, file_of
 from quiver.chain.peers import BlockName
 from quiver.chain.serving import Scrubbing, ScrubRules
 from quiver.chain.tending import Tender
-from quiver.errors import ConfigError, DamagedEntry
+from quiver.errors import ConfigError, DamagedEntry, StorageError
 
 UNBOUND = ScrubRules(bytes_per_second=1 << 40)
 
@@ -88,6 +88,18 @@ def test_it_ends_with_the_node_in_the_middle_of_a_segment(world):
     assert not scrubbing._thread.is_alive()
     assert scrubbing.faults == []
     assert scrubbing.scrub() == 0
+
+
+def test_it_goes_on_where_nobody_knows_how_full_the_disk_is(world, monkeypatch):
+    def refuse(*_):
+        raise StorageError("how full the disk is cannot be told")
+
+    node = world.machines["a"].node
+    monkeypatch.setattr(node, "room", refuse)
+    with pytest.raises(StorageError):
+        node.status()
+    scrubbing = Scrubbing(node, UNBOUND)
+    assert scrubbing.scrub() == sum(each.finished is not None for each in node.holdings()) > 0
 
 
 def test_none_is_read_if_nobody_wants_it(world):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 from collections import Counter
 
@@ -14,7 +15,9 @@ from quiver.chain.loading import LoaderRules
 from quiver.chain.metadata import open_metadata
 from quiver.chain.record import Partition, encode_record
 from quiver.chain.serving import AuditRules
+from quiver.cli.node import room_of
 from quiver.clock import SystemClock
+from quiver.errors import StorageError
 
 PATIENCE = 60.0
 SMALL = LoaderRules(rf=2, soft_bytes=5_000)
@@ -251,3 +254,11 @@ def test_what_is_not_there_is_told_by_its_name(run, place) -> None:
     found = run("chain", "ls", "--metadata", "quiver://nonsense")
     assert found.code == 2
     assert "'nonsense' is no address of a node" in found.err
+
+
+def test_a_disk_that_does_not_say_how_full_it_is_refuses_one_beat_and_not_all(tmp_path) -> None:
+    free, total = room_of(str(tmp_path))
+    assert 0 <= free <= total
+    with pytest.raises(StorageError, match="how full the disk") as caught:
+        room_of(str(tmp_path / "gone"))
+    assert caught.value.errno == errno.ENOENT

@@ -61,7 +61,7 @@ class Scrubbing:
 
     def scrub(self) -> int:
         """Read all segments once; gives how many are as they were written."""
-        names = [each.name for each in self._node.status().holdings if each.finished is not None]
+        names = [each.name for each in self._node.holdings() if each.finished is not None]
         begin = secrets.randbelow(len(names)) if names else 0
         self.faults = []
         return sum(self._is_good(name) for name in (*names[begin:], *names[:begin]))

@@ -6,7 +6,7 @@ import pytest
 from store_kit import SLOTS, abandon, bundle, on_memory
 
 import quiver
-from quiver.engine import forgoing, sealed
+from quiver.engine import forgoing, ingest, sealed
 from quiver.engine.timekeeping import keep_times, read_timeline
 from quiver.errors import CapacityError
 from quiver.testing import ManualClock, MemoryDisk
@@ -15,6 +15,11 @@ from quiver.timeline import TIME_MAX, TIMELINE_BYTES
 START = ManualClock().wall_ns()
 WRITER = {"segment": {"time": "writer"}}
 CALLER = {"segment": {"time": "caller"}}
+
+
+def times(store: quiver.Store) -> list[int]:
+    with store.cursor() as cursor:
+        return [message.time_ns for message in cursor]
 
 
 def least_ns(store: quiver.Store) -> int:
@@ -116,3 +121,56 @@ def test_what_stands_in_for_a_timeline_on_a_full_disk_has_its_room(opener, path)
     store = opener(CALLER)
     store.append(bundle(1), time=5)
     assert (path / "core_0" / "heartbeat").stat().st_size == TIMELINE_BYTES
+
+
+@pytest.mark.parametrize("options", [{}, CALLER], ids=["options of nobody", "the caller's"])
+def test_a_dead_letter_that_comes_again_leaves_the_times_to_the_caller(opener, options) -> None:
+    store = opener(CALLER)
+    store.subscribe("a")
+    for time in (5, 9):
+        store.append(bundle(time), time=time)
+    store.close()
+    store = opener(options)
+    store.append_for("a", bundle(1))
+    store.finalize()
+    assert last_ns(store) == 9
+    store.append_for("a", bundle(2))
+    store.close()
+    store = opener(CALLER)
+    store.append(bundle(3), time=9)
+    store.append(bundle(4), time=10)
+    store.finalize()
+    assert times(store) == [5, 9, 9, 9, 9, 10]
+
+
+def test_a_dead_letter_of_a_writer_comes_behind_all_others(opener, clock) -> None:
+    store = opener(WRITER)
+    store.subscribe("a")
+    store.append(bundle(1))
+    store.close()
+    clock.jump_to(START - 10)
+    store = opener()
+    store.append_for("a", bundle(2))
+    store.finalize()
+    store.close()
+    store = opener(WRITER)
+    store.append(bundle(3))
+    store.finalize()
+    assert times(store) == [START, START + 1, START + 2]
+
+
+def test_an_append_while_a_dead_letter_waits_for_room_in_memory(opener, monkeypatch) -> None:
+    store = opener(CALLER)
+    store.subscribe("a")
+    store.append(bundle(1), time=5)
+    taken = ingest.take
+
+    def overtaken(core, payloads, **given):
+        monkeypatch.setattr(ingest, "take", taken)
+        store.append(bundle(2), time=7)
+        return taken(core, payloads, **given)
+
+    monkeypatch.setattr(ingest, "take", overtaken)
+    store.append_for("a", bundle(3))
+    store.finalize()
+    assert times(store) == [5, 7, 7]

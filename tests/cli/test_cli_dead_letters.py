@@ -110,7 +110,7 @@ def test_what_is_rejected_again_is_a_letter_again(run, rejected) -> None:
 
 def test_whoever_was_renamed_has_them_under_the_new_name(run, rejected) -> None:
     run("subscriber", "rename", rejected, "a", "c")
-    assert run("dead-letters", "retry", rejected, "a").out.startswith("0 dead letters")
+    assert "registered: b, c" in run("dead-letters", "retry", rejected, "a").err
     assert run("dead-letters", "retry", rejected, "c").code == 0
     assert (taken(rejected, "c"), taken(rejected, "b")) == ([1, 2, 3], [])
 
@@ -154,6 +154,17 @@ def test_they_are_deleted_by_who_wants_that(run, rejected) -> None:
     assert result.out == "1 dead letter with 2 bundles of a deleted\n"
     assert left(run, rejected) == []
     assert taken(rejected, "a") == []
+
+
+@pytest.mark.parametrize("verb", ["retry", "rm"])
+def test_a_name_that_nobody_ever_had_is_refused_and_one_without_letters_is_not(
+    run, rejected, verb
+) -> None:
+    result = run("dead-letters", verb, rejected, "upl")
+    assert result.code == 2
+    assert "no subscriber 'upl'" in result.err
+    assert "registered: a, b" in result.err
+    assert run("dead-letters", verb, rejected, "b").out.startswith("0 dead letters")
 
 
 @pytest.mark.parametrize("arguments", [("retry",), ("rm", "--yes")], ids=["retry", "rm"])

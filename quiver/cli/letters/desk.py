@@ -51,8 +51,13 @@ def read_letters(output: Output, folder: str) -> Iterator[tuple[str, Letter]]:
 
 
 def owned(output: Output, folder: str, name: str) -> list[Letter]:
-    """List the letters of one subscriber, also of one who is gone."""
-    return [letter for owner, letter in read_letters(output, folder) if owner == name]
+    """List the letters of one subscriber, also of one who is gone; SubscriberError if none was."""
+    from quiver.cli.standing import read_store
+
+    found = [letter for owner, letter in read_letters(output, folder) if owner == name]
+    if not found:
+        read_store(folder, name, warn=lambda _: None)
+    return found
 
 
 def chosen(letters: Collection[Letter], wanted: Sequence[str]) -> list[Letter]:

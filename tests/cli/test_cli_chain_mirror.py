@@ -50,3 +50,11 @@ def test_where_nothing_was_loaded_no_store_is_made(run, tmp_path) -> None:
         found = run("chain", "mirror", tmp_path / "store", "--metadata", where, "--once")
     assert "no partition says yet" in found.err
     assert not (tmp_path / "store").exists()
+
+
+def test_metadata_that_are_not_there_are_told_as_by_all_others(run, tmp_path) -> None:
+    found = run("chain", "mirror", tmp_path / "store", "--metadata", tmp_path / "gone", "--once")
+    assert found.code == 3
+    assert f"there is no folder {tmp_path / 'gone'}" in found.err
+    assert "hint: give --metadata as the nodes have it" in found.err
+    assert not (tmp_path / "store").exists()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quiver.clock import Clock
     from quiver.errors import QuiverError
 
-__all__ = ["chain_options", "open_place", "refusals"]
+__all__ = ["chain_options", "check_folder", "open_place", "refusals"]
 
 _TOKEN_BYTES_MAX: Final = 4096
 _BEATS: Final = 3
@@ -72,7 +72,7 @@ def open_place(
     from quiver.chain.cluster import connect, is_address
     from quiver.chain.metadata import open_metadata
     from quiver.cli.queues.desk import told_options
-    from quiver.errors import InputError, MissingError
+    from quiver.errors import InputError
 
     if is_address(place):
         if wire is None:
@@ -81,16 +81,20 @@ def open_place(
                 hint="a folder, s3://bucket/path, or etcd://host:port/path",
             )
         return connect(place, wire=wire).metadata
-    if "://" not in place:
-        if create:
-            os.makedirs(place, mode=0o700, exist_ok=True)
-        elif not os.path.isdir(place):
-            raise MissingError(
-                f"there is no folder {place}",
-                path=place,
-                hint="give --metadata as the nodes have it",
-            )
+    if create and "://" not in place:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+    check_folder(place)
     return open_metadata(place, options=told_options(options), environ=os.environ)
+
+
+def check_folder(place: str) -> None:
+    """Raise MissingError if metadata are to be in a folder that is not there."""
+    from quiver.errors import MissingError
+
+    if "://" not in place and not os.path.isdir(place):
+        raise MissingError(
+            f"there is no folder {place}", path=place, hint="give --metadata as the nodes have it"
+        )
 
 
 def refusals(members: Members, names: Iterable[str], clock: Clock) -> dict[str, QuiverError]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quiver.cli.chains.desk import chain_options
+from quiver.cli.chains.desk import chain_options, check_folder
 from quiver.cli.opening import config_options, open_store, strict_option
 from quiver.cli.output import Output, count, format_time
 from quiver.cli.program import COUNT_MAX, verb
@@ -93,6 +93,7 @@ def mirror(
     from quiver.chain.mirroring import Mirror
 
     check_endpoint(metrics)
+    check_folder(place)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # What fails is told by us, once.
     output.overrides["segment.time"] = "caller"
     with connect(place, wire=wire, options=told_options(options), environ=os.environ) as cluster:

@@ -116,11 +116,30 @@ def test_no_room_is_made_where_it_is_nearly_full_and_what_is_begun_goes_on_to_th
     limit.take(20_000)
     with pytest.raises(CapacityError):
         limit.take(80_000)
-    limit.check_keep(140_000)
-    with pytest.raises(CapacityError):
-        limit.check_keep(140_001)
+    with limit.keep(140_000):
+        pass
+    with pytest.raises(CapacityError), limit.keep(140_001):
+        pass
     held[0] = 2_000_000
     assert limit.room() == (0, 1_000_000)
+
+
+def test_entries_have_no_room_any_more_that_segments_took_or_are_about_to_take():
+    limit, held = quota()
+    limit.take(10_000)  # From here on it was known that 980,000 are left.
+    held[0] = 20_000
+    with limit.keep(600_000):
+        with pytest.raises(CapacityError), limit.keep(400_000):
+            pass
+        with pytest.raises(CapacityError):
+            limit.take(200_000)
+        limit.take(100_000)
+        held[0] += 200_000
+    held[0] += 600_000
+    limit.take(90_000)
+    held[0] += 180_000
+    with pytest.raises(CapacityError):
+        limit.take(10_000)
 
 
 def test_a_log_counts_twice_and_a_segment_once(nodes):
@@ -144,7 +163,8 @@ def test_without_a_limit_it_is_the_disk():
     assert limit.room() == (1 << 40, 1 << 41)
     limit.check_begin()
     limit.take(1 << 60)
-    limit.check_keep(1 << 60)
+    with limit.keep(1 << 60):
+        pass
     small, _ = quota(capacity=1 << 60)
     assert small.room() == (1 << 40, 1 << 41)
     with pytest.raises(InputError):

@@ -162,8 +162,8 @@ class LocalNode:
         """Copy a finished segment from another node, checked by its digest."""
         if self._copies.is_wanted(block, finished):
             return
-        self._quota.check_keep(finished.size)
-        self._copies.keep(block, self._peers(source).segment(block), finished)
+        with self._quota.keep(finished.size):
+            self._copies.keep(block, self._peers(source).segment(block), finished)
 
     def verify(self, block: BlockName, pause: Callable[[int], None] = lambda _: None) -> Finished:
         """Read a finished segment anew; one that is rotten is set aside."""

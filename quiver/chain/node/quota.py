@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from quiver.chain.placing import FILL_MAX
 from quiver.errors import CapacityError, InputError
@@ -31,6 +32,8 @@ class Quota:
         self._room = room
         self._lock = threading.Lock()
         self._left = 0
+        self._coming = 0
+        """Bytes of segments that are being copied here."""
 
     def room(self) -> tuple[int, int]:
         """Give the bytes that are free, and all of them."""
@@ -47,10 +50,22 @@ class Quota:
             if total - free >= FILL_MAX * total:
                 raise self._full()
 
-    def check_keep(self, size: int) -> None:
-        """Raise CapacityError if there is no room for a segment of this size."""
-        if self._capacity and self._taken() + size > self._capacity:
-            raise self._full()
+    @contextmanager
+    def keep(self, size: int) -> Iterator[None]:
+        """Keep room free for a segment while it is copied; raises CapacityError if there is none.
+
+        Entries have no more room then than is left beside it.
+        """
+        with self._lock:
+            if self._capacity and self._taken() + self._coming + size > self._capacity:
+                raise self._full()
+            self._coming += size
+            self._left = 0
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._coming -= size
 
     def take(self, size: int) -> None:
         """Take room for entries; raises CapacityError if there is none.
@@ -62,7 +77,7 @@ class Quota:
         with self._lock:
             self._left -= 2 * size
             if self._left < 0:
-                self._left = self._capacity - self._taken() - 2 * size
+                self._left = self._capacity - self._taken() - self._coming - 2 * size
             if self._left < 0:
                 self._left = 0
                 raise self._full()

@@ -6,6 +6,7 @@ import pytest
 
 from quiver.chain.metadata import BucketMetadata
 from quiver.chain.placing import Lease
+from quiver.chain.placing.lease import HELD_NS
 from quiver.errors import DamageError
 from quiver.ship.objects import MemoryBucket, UnclearError
 from quiver.testing.manual_clock import ManualClock
@@ -99,3 +100,15 @@ def test_what_is_no_lease_is_damage(metadata, data):
     metadata.cas("auditor", None, data)
     with pytest.raises(DamageError, match="memory:/auditor"):
         taker(metadata, "a")[0].look()
+
+
+def test_what_is_no_lease_is_taken_when_nobody_mends_it(metadata):
+    metadata.cas("auditor", None, b"{")
+    lease, clock = taker(metadata, "a")
+    for _ in range(2):
+        with pytest.raises(DamageError):
+            lease.look()
+        clock.step(1)
+    clock.step(HELD_NS / 1e9)
+    assert lease.look()
+    assert not taker(metadata, "b")[0].look()

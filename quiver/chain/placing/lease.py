@@ -41,17 +41,20 @@ class Lease:
     def look(self) -> bool:
         """Renew, take, or watch the lease, as it is due; gives whether it is held.
 
-        To be called every second or so. Raises what the metadata raise; it is not held then.
+        To be called every second or so. Raises what the metadata raise; it is not held then. What
+        is damaged is told, and taken like one that nobody renews.
         """
         now = self._clock.monotonic_ns()
         if self.is_held and now - self._renewed_ns < RENEW_NS:
             return True
         self.is_held = False
-        kept, found = self._read()
+        kept, found, damage = self._read()
         if found != self._seen:
             self._seen, self._seen_ns = found, now
         is_mine = found is not None and found[0] == self._holder
         if found is not None and not is_mine and now - self._seen_ns < HELD_NS:
+            if damage is not None:
+                raise damage
             return False
         mine = self._holder, found[1] + 1 if found else 1
         data = json.dumps({"holder": mine[0], "counter": mine[1]}).encode()
@@ -62,12 +65,15 @@ class Lease:
         self.is_held = True
         return True
 
-    def _read(self) -> tuple[Kept | None, tuple[str, int] | None]:
+    def _read(self) -> tuple[Kept | None, tuple[str, int] | None, DamagedEntry | None]:
         try:
             kept = self._metadata.get(self._key)
         except MissingError:
-            return None, None
-        return kept, _decoded(kept.data, f"{self._metadata.place}/{self._key}")
+            return None, None, None
+        try:
+            return kept, _decoded(kept.data, f"{self._metadata.place}/{self._key}"), None
+        except DamagedEntry as error:
+            return kept, (repr(kept.data), 0), error
 
 
 def auditor_in(metadata: Metadata) -> str:

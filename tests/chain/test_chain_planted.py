@@ -48,7 +48,7 @@ def forward_before_sync(patch):
         if not frames:
             return
         try:
-            extent = self._copy.append(self._begun, frames)
+            extent = self._copy._log.extent
             if self._behind is not None:
                 for frame in frames:
                     self._behind.send(frame)
@@ -68,7 +68,6 @@ def ack_before_the_one_behind(patch):
         if not frames:
             return
         try:
-            self._copy.append(self._begun, frames)
             extent = self._copy.sync()
             self._tell_acked(Ack(extent.length, extent.last_seq))
             if self._behind is not None:

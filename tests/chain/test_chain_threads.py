@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from copies_kit import BLOCK, LAYOUT, SLOTS, entry, frame
 
-from quiver.chain.copies import Copies, CopyRules
+from quiver.chain.copies import BlockCopy, Copies, CopyRules
 from quiver.chain.loading import Loader, LoaderRules, Surroundings
 from quiver.chain.metadata import BucketMetadata
 from quiver.chain.node import LocalNode
@@ -130,6 +130,29 @@ def test_r24_r25_entries_go_down_the_chain_and_acks_come_back(chain):
     assert told.faults == []
 
 
+def test_r27_what_comes_while_a_node_syncs_is_written_and_not_passed_on(chain, monkeypatch):
+    chain.prepare()
+    stream, told = opened(chain)
+    syncing, may_end = threading.Event(), threading.Event()
+    sync = BlockCopy.sync
+
+    def slow(copy):
+        syncing.set()
+        assert may_end.wait(SECONDS)
+        return sync(copy)
+
+    monkeypatch.setattr(BlockCopy, "sync", slow)
+    first, second = frame(0, 1), frame(len(entry(1)), 2)
+    stream.send(first)
+    assert syncing.wait(SECONDS)
+    stream.send(second)
+    lengths = {name: node._copies[BLOCK]._log.extent.length for name, node in chain.nodes.items()}
+    assert lengths == {"a": len(first.body) + len(second.body), "b": 0, "c": 0}
+    assert not told.acks
+    may_end.set()
+    told.wait(lambda: told.acks and told.acks[-1].last_seq == 2)
+
+
 def test_r23_r24_a_node_takes_entries_from_the_one_before_it_alone(chain):
     chain.prepare()
     for at, route, first in (
@@ -194,10 +217,11 @@ def test_a_fence_breaks_the_stream_all_the_way(chain):
 def test_what_is_wrong_breaks_the_stream_with_its_reason(chain):
     chain.prepare()
     stream, told = opened(chain)
-    stream.send(frame(5, 1))
+    for late in (frame(5, 1), frame(0, 1)):
+        with pytest.raises(InputError, match="for byte 5"):
+            stream.send(late)
     told.wait(lambda: told.faults)
-    with pytest.raises(InputError, match="for byte 5"):
-        stream.send(frame(0, 1))
+    assert len(told.faults) == 1
 
 
 def test_a_newer_stream_ends_the_older_one(chain):

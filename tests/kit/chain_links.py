@@ -126,7 +126,10 @@ class Pipe:
             self.world.lot.later(self.break_off)
             return
         with suppress(QuiverError):
-            self.stream.send(entries)
+            try:
+                self.stream.send(entries)
+            except Killed:
+                self.far.die()
 
     def close(self):
         self.is_closed = True

@@ -1,8 +1,9 @@
 """Entries on their way through one node: admitted, written, synced, and only then passed on.
 
-One worker takes all that has come and syncs once for it. What it passes on is joined to frames of
-a mebibyte, so that many small ones cost little behind it. Acks come back from the end of the chain:
-the last node gives them when it has synced, the others hand them on.
+Whoever sends writes; a worker syncs once for all that was written by then, and passes it on, so
+that a node writes what comes while it syncs what came before. What it passes on is joined to frames
+of a mebibyte, so that many small ones cost little behind it. Acks come back from the end of the
+chain: the last node gives them when it has synced, the others hand them on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from quiver.chain.copies import BlockCopy
@@ -57,6 +59,7 @@ class Passage:
         self._behind: Stream | None = None
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
+        self._writing = threading.Lock()
         self._queue: deque[Entries] = deque()
         self._queued_bytes = 0
         self._fault: QuiverError | None = None
@@ -67,38 +70,51 @@ class Passage:
         self._behind = behind
 
     def send(self, entries: Entries) -> None:
-        """Take entries in; waits while too much is waiting already. Raises what broke it."""
-        with self._room:
-            while self._queued_bytes >= QUEUE_BYTES_MAX and self._fault is None:
-                self._room.wait()
-            if self._fault is not None:
-                raise self._fault
-            self._queue.append(entries)
-            self._queued_bytes += len(entries.body)
+        """Write entries; they go on once they are synced. Waits while too much is waiting already.
+
+        Raises what broke it: what cannot be taken breaks it, too.
+        """
+        with self._writing:
+            with self._room:
+                while self._queued_bytes >= QUEUE_BYTES_MAX and self._fault is None:
+                    self._room.wait()
+                if self._fault is not None:
+                    raise self._fault
+            with self._breaking():
+                self._check(entries.body)
+                self._take(len(entries.body))
+                self._copy.append(self._begun, [entries])
+            with self._room:
+                if self._fault is not None:
+                    raise self._fault
+                self._queue.append(entries)
+                self._queued_bytes += len(entries.body)
         self._worker.wake()
 
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """Whatever is raised breaks it."""
+        try:
+            yield
+        except QuiverError as error:
+            self.stop(error)
+            raise
+        except BaseException:
+            self.stop(RemoteError("a node stopped in the midst of its work", retryable=True))
+            raise
+
     def _step(self) -> None:
-        """Do all that has come by now."""
+        """Sync all that was written by now, and pass it on."""
         frames = self._taken()
         if not frames:
             return
-        try:
-            for frame in frames:
-                self._check(frame.body)
-            self._take(sum(len(frame.body) for frame in frames))
-            self._copy.append(self._begun, frames)
+        with suppress(QuiverError), self._breaking():
             extent = self._copy.sync()
             if self._behind is None:
                 self._tell_acked(Ack(extent.length, extent.last_seq))
             else:
                 for joined in _joined(frames):
                     self._behind.send(joined)
-        except QuiverError as error:
-            self.stop(error)
-            return
-        except BaseException:
-            self.stop(RemoteError("a node stopped in the midst of its work", retryable=True))
-            raise
         if self._queue:
             self._worker.wake()
 

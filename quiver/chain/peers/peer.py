@@ -59,10 +59,10 @@ class Peer(Protocol):
         """Open the stream of a block; the node passes on what comes to the one behind it.
 
         It syncs entries before it forwards them, and tells ``acked`` what all behind it have. Both
-        are called by a thread of the stream, and must not wait for it; ``broken`` once, at an error
-        or at silence: a RemoteError's ``path`` is the node that the one before it in the chain did
-        not reach. A node refuses another chain than it made room for, and whoever is not before it
-        there: a loader that is sent to the first one (R23).
+        are called by a thread of the stream, or in ``send``, and must not wait for it; ``broken``
+        once, at an error or at silence: a RemoteError's ``path`` is the node that the one before it
+        in the chain did not reach. A node refuses another chain than it made room for, and whoever
+        is not before it there: a loader that is sent to the first one (R23).
         """
         ...
 

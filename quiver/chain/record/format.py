@@ -235,6 +235,8 @@ class _Reader:
         self._data = data
         self._at = TOP.size
         self._known: dict[bytes, str] = {}
+        self._before: tuple[int, bytes, tuple[str, ...]] = (0, b"", ())
+        """How many locations the block before has, their bytes, and what they say."""
 
     @property
     def rest(self) -> int:
@@ -264,12 +266,15 @@ class _Reader:
         return tuple([self.text() for _ in range(count)])
 
     def block(self) -> Block:
+        """Read a block; thousands are read for one seek by time."""
         number, epoch, start, end, length, last_seq, rows, rf, flags, digest_len, count, zero = (
             BLOCK.unpack(self.take(BLOCK.size))
         )
         if zero or flags > _CONTINUES + _ABANDONED:
             raise self.damage("a block has flags that mean nothing", found=flags)
-        digest = self.take(digest_len)
+        digest = self.take(digest_len) if digest_len else b""
+        locations = self._locations(count)
+        continues, is_abandoned = bool(flags & _CONTINUES), bool(flags & _ABANDONED)
         return Block(
             number,
             epoch,
@@ -278,12 +283,23 @@ class _Reader:
             length,
             last_seq,
             rf,
-            self.texts(count),
-            bool(flags & _CONTINUES),
-            bool(flags & _ABANDONED),
+            locations,
+            continues,
+            is_abandoned,
             rows,
             digest,
         )
+
+    def _locations(self, count: int) -> tuple[str, ...]:
+        """Read locations, which often are those of the block before."""
+        before, raw, known = self._before
+        if count == before and self._data.startswith(raw, self._at):
+            self._at += len(raw)
+            return known
+        begin = self._at
+        found = self.texts(count)
+        self._before = (count, self._data[begin : self._at], found)
+        return found
 
     def damage(
         self, message: str, *, expected: object = None, found: object = None

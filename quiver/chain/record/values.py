@@ -170,9 +170,11 @@ def _faulty_open(record: Record) -> str:
 def faulty_blocks(blocks: Sequence[Block]) -> str:
     """Say what of blocks in a row may not be; empty if nothing."""
     before: Block | None = None
+    sound: tuple[str, ...] = ()
     for block in blocks:
-        if fault := faulty_block(block):
+        if fault := faulty_block(block, sound):
             return fault
+        sound = block.locations
         if before is not None:
             if block.number <= before.number:
                 return f"block {block.number} is out of order"
@@ -182,12 +184,13 @@ def faulty_blocks(blocks: Sequence[Block]) -> str:
     return ""
 
 
-def faulty_block(block: Block) -> str:
-    """Say what of a block may not be; empty if nothing."""
+def faulty_block(block: Block, sound: tuple[str, ...] = ()) -> str:
+    """Say what of a block may not be; empty if nothing. Locations that are ``sound`` are right."""
     number, epoch, start, end, length, last_seq, rf, locations, _, is_abandoned, rows, digest = (
         block
     )
-    if not 0 <= min(number, epoch, length, rows) <= max(number, epoch, length, rows) <= NUMBER_MAX:
+    numbers = (number, epoch, length, rows)
+    if min(numbers) < 0 or max(numbers) > NUMBER_MAX:
         return f"block {number} has a number out of range"
     if not TIME_MIN <= start <= end <= TIME_MAX or not 1 <= rf <= LOCATIONS_MAX:
         return f"block {number} has times or rf out of range"
@@ -195,7 +198,7 @@ def faulty_block(block: Block) -> str:
         return f"block {number} has last_seq or digest out of range"
     if is_abandoned != (length == 0) or is_abandoned == bool(locations):
         return f"block {number} is empty, or nobody has it"
-    return _faulty_locations(locations)
+    return "" if locations is sound else _faulty_locations(locations)
 
 
 def _faulty_locations(locations: tuple[str, ...]) -> str:

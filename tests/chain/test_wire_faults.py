@@ -75,6 +75,24 @@ def test_nobody_is_called_off_while_one_is_busy_oneself_or_stopped_watching():
     assert first.times == 1
 
 
+def test_silence_is_looked_at_when_it_lasted_long_enough_and_not_somewhat_later():
+    clock, bark = ManualClock(), Bark()
+    dog = Watchdog(clock, every=60)
+    watched = dog.watch(90, bark)
+    assert dog.look() == 60
+    clock.step(40)
+    assert dog.look() == 50
+    with watched.busy():
+        assert dog.look() == 60
+    assert dog.look() == 60
+    clock.step(89.99)
+    assert dog.look() == pytest.approx(0.01)
+    clock.step(0.011)
+    assert dog.look() == 60
+    assert bark.times == 1
+    watched.stop()
+
+
 def test_a_process_that_stood_still_blames_nobody():
     clock, bark = ManualClock(), Bark()
     dog = Watchdog(clock, every=60)

@@ -1,5 +1,8 @@
 """Notices silence: Flight itself never finds out that a link was cut.
 
+It looks every so often, and at the moment when somebody was silent for too long: a pause behind a
+fault is that silence, and little else.
+
 If the process was stopped itself, by a signal or a machine that stood still, nobody is blamed for
 what could not be heard meanwhile: all begin anew.
 """
@@ -16,6 +19,7 @@ from quiver.units import SECOND
 __all__ = ["Watchdog", "Watched"]
 
 _LATE = 4
+_LEAST_NS = 1_000_000
 
 
 class Watched:
@@ -80,26 +84,34 @@ class Watchdog:
         with self._lock:
             self._watched.discard(watched)
 
-    def look(self) -> None:
-        """Call off who was silent for too long."""
+    def look(self) -> float:
+        """Call off who was silent for too long; gives the seconds until somebody may be."""
         with self._lock:
             now, before = self.now_ns(), self._looked_ns
             self._looked_ns = now
             was_stopped = self._every and now - before > _LATE * self._every * SECOND
             silent = []
+            left_ns = int(self._every * SECOND)
             for each in self._watched:
+                left = each.heard_ns + each.limit_ns - now
                 if was_stopped:
                     each.heard_ns = max(each.heard_ns, now)
-                elif not each.is_busy and now - each.heard_ns > each.limit_ns:
+                elif each.is_busy:
+                    continue
+                elif left < 0:
                     silent.append(each)
+                else:
+                    left_ns = min(left_ns, left)
             self._watched.difference_update(silent)
         for each in silent:
             each.act()
+        return max(left_ns, _LEAST_NS) / SECOND
 
     def _run(self) -> None:
+        seconds = self._every
         while True:
-            self._wake.wait(self._every)
-            self.look()
+            self._wake.wait(seconds)
+            seconds = self.look()
             with self._lock:
                 if not self._watched:
                     self._runs = False

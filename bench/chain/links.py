@@ -116,8 +116,8 @@ class Links:
         """Find the node whose socket has a port of ours; empty: somebody else."""
         inode = _inode(port)
         for name, pid in list(self._pids.items()):
-            with suppress(OSError):
-                for each in os.scandir(f"/proc/{pid}/fd"):
+            with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as found:
+                for each in found:
                     with suppress(OSError):
                         if os.readlink(each.path) == f"socket:[{inode}]":
                             return name

@@ -56,7 +56,7 @@ def _waits(axes: Any, waits: Mapping[str, Sequence[float]], behind: Sequence[flo
     _share(axes, [max(each, 0.01) for each in behind], "#69b", "a live cursor behind the ack")
     axes.set_xscale("log")
     _dressed(axes, "an entry of 10 KB, synced, one at a time", "ms", "share of entries")
-    axes.legend(fontsize=7, frameon=False)
+    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(0.05, 0.75))
 
 
 def _share(axes: Any, values: Sequence[float], colour: str, label: str) -> None:

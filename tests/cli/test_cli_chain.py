@@ -55,6 +55,21 @@ def test_blocks_are_listed_oldest_first(run, place, partition) -> None:
     assert json.loads(out)["number"] == 2
 
 
+def test_status_ends_with_7_if_no_node_answers_and_no_block_says_more(run, place) -> None:
+    metadata = open_metadata(place)
+    node = Registration(
+        metadata, "node-a", address="127.0.0.1:1", room=lambda: (5, 10), clock=SystemClock()
+    )
+    node.state = NodeState.SERVING
+    node.beat()
+    found = run("chain", "status", "--metadata", place)
+    assert found.code == 7
+    assert "not reached" in found.out
+    told = run("chain", "status", "--metadata", place, "--json")
+    assert told.code == 7
+    assert json.loads(told.out)["partitions"] == []
+
+
 def test_blocks_whose_nodes_do_not_answer_lack_copies(run, place, partition) -> None:
     node = Registration(
         partition,

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from quiver.cli.chains.desk import chain_options, open_place
-from quiver.cli.exits import FOUND, OK
+from quiver.cli.exits import FOUND, OK, REMOTE
 from quiver.cli.output import Output, size
 from quiver.cli.program import verb
 
@@ -36,7 +36,8 @@ def status(
     """Say which nodes there are, and whether each block has its copies.
 
     Asks every node that does not say itself that it is offline. The exit code is 1 if a block has
-    fewer copies than it should have on nodes that answer.
+    fewer copies than it should have on nodes that answer, and 7 if there is no such block and no
+    node answers.
     """
     from quiver.chain.membership import Members
     from quiver.clock import SystemClock
@@ -53,7 +54,9 @@ def status(
         output.document({"nodes": nodes, "partitions": partitions, "under_replicated": wanted})
     else:
         _told(output, nodes, partitions)
-    return FOUND if any(each["under_replicated"] for each in partitions) else OK
+    if any(each["under_replicated"] for each in partitions):
+        return FOUND
+    return OK if up else REMOTE
 
 
 def _node(members: Members, member: Member) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from quiver.errors import QuiverError
 
 __all__ = ["Events"]
 
-_ROOMS: Final = dict.fromkeys(("store", "core", "recovery", "worker"), "engine") | {
+_ROOMS: Final = dict.fromkeys(("store", "core", "recovery", "worker", "receipt"), "engine") | {
     "receiver": "otel",
     "exporter": "otel",
     "pipeline": "otel",

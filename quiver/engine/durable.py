@@ -61,16 +61,16 @@ class DurableDesk(ABC):
 
     def call_durable(self, ticket: Ticket, act: Callable[[Exception | None], object]) -> None:
         """Have a function called once a bundle is durable; ``Receipt.call`` says the rest."""
-        worker = self._worker
+        worker, waiter = self._worker, CallWaiter(ticket, act, self._core.events)
         if worker is None or worker.ended or self._commit.covers(ticket):
             try:
                 self._make_durable(ticket)
             except QuiverError as error:
-                act(error)
+                waiter.tell(error)
             else:
-                act(None)
+                waiter.tell(None)
             return
-        self._commit.add(CallWaiter(ticket, act))
+        self._commit.add(waiter)
 
     def hasten(self) -> None:
         """Have what was appended made durable now, by the store's worker; waits for nothing."""

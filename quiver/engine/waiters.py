@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from quiver.clock import Clock
 from quiver.engine.commit import Ticket
 from quiver.errors import WaitTimeoutError
+from quiver.events import Events
 from quiver.units import SECOND
 
 if TYPE_CHECKING:
@@ -47,11 +48,17 @@ class ThreadWaiter:
 
 
 class CallWaiter:
-    """A function that is called once, in the thread that knows."""
+    """A function that is called once, in the thread that knows.
 
-    def __init__(self, ticket: Ticket, act: Callable[[Exception | None], object]) -> None:
+    That thread has others to tell: what the function raises is logged, and no error of theirs.
+    """
+
+    def __init__(
+        self, ticket: Ticket, act: Callable[[Exception | None], object], events: Events
+    ) -> None:
         self.ticket = ticket
         self._acts = [act]
+        self._events = events
 
     def tell(self, error: Exception | None) -> None:
         """Call it, unless it was called."""
@@ -59,7 +66,12 @@ class CallWaiter:
             act = self._acts.pop()
         except IndexError:
             return
-        act(error)
+        try:
+            act(error)
+        except Exception as raised:  # noqa: BLE001 It is no error of who is told next.
+            if self._events.is_first("receipt.call_failed", type(raised)):
+                self._events.warning("receipt.call_failed", error=raised)
+                self._events.tell()
 
 
 class LoopWaiter:

@@ -290,6 +290,13 @@ def test_a_callback_that_raises_is_told_without_its_words(heard) -> None:
     assert heard.of("worker.job_failed") == [{"error": "ValueError"}]
 
 
+def test_what_a_receipt_calls_and_raises_is_told_without_its_words(heard) -> None:
+    with quiver.open("m", slots=SLOTS, disk=MemoryDisk(), worker=False) as store:
+        for number in range(2):
+            store.append(bundle(number), wait=False).call(lambda _: {}["customer 4711"])
+    assert heard.of("receipt.call_failed") == [{"error": "KeyError"}]
+
+
 def test_a_consumer_that_cannot_commit_says_so(heard) -> None:
     beside = Beside()
     store = beside.open()

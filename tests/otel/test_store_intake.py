@@ -53,3 +53,20 @@ def test_nothing_is_safe_if_the_disk_refused_one_and_had_room_for_the_next(
         assert store.metrics()["quiver.wal.refused_bundles", ""] == 1
         assert isinstance(told[0], CapacityError)
         assert len(told) == 1
+
+
+def test_what_is_durable_is_said_to_be_though_a_follower_fails() -> None:
+    class Follower:
+        has_room, is_pressed = True, False
+
+        def offer(self, wal_seq: int, batch: Batch) -> None:
+            raise ZeroDivisionError
+
+    heard, told = threading.Event(), []
+    with quiver.engine.open("m", slots=TELEMETRY, disk=GatedDisk(), config={"wal": QUIET}) as store:
+        intake = StoreIntake(store, wait_seconds=0)
+        intake.followers = (Follower(),)
+        intake.begin([logs_batch("a")], lambda error: (told.append(error), heard.set()))
+        intake.hasten()
+        assert heard.wait(PATIENCE)
+    assert told == [None]

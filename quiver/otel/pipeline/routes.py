@@ -84,9 +84,11 @@ class StoreIntake:
 
         def tell(error: Exception | None) -> None:
             error = error or _refusal(receipts[:-1])
-            if error is None:
-                self._offer(receipts, batches)
-            done(error)
+            try:
+                if error is None:
+                    self._offer(receipts, batches)
+            finally:
+                done(error)  # It is durable, whatever became of an offer.
 
         receipts[-1].call(tell)
 

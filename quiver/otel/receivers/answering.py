@@ -36,6 +36,15 @@ class Work:
     batches: Sequence[Batch] = ()
     done: Accepted = field(default_factory=Accepted)
     answer: asyncio.Future[Answer] = field(default_factory=_future)
+    turns: list[None] = field(default_factory=lambda: [None])
+
+    def end(self) -> bool:
+        """Whether it is this call, of all from any thread, that ends it."""
+        try:
+            self.turns.pop()
+        except IndexError:
+            return False
+        return True
 
 
 class Answers:

@@ -213,8 +213,10 @@ class Desk:
                 return False  # Half of it could be taken.
             self._swift.begin(work.batches, lambda error: self._end(work, error), wait=False)
             self._hasten(self._swift)
-        except CapacityError:
-            return False
+        except CapacityError as error:
+            if work.turns:
+                return False
+            self._end(work, error)
         except Exception as error:  # noqa: BLE001 - whoever sent it is told of any
             self._end(work, error)
         return True
@@ -247,7 +249,12 @@ class Desk:
             self._end(work, error)
 
     def _end(self, work: Work, error: Exception | None) -> None:
-        """Answer a request, from any thread."""
+        """Answer a request, from any thread; an error behind its answer is told, and no answer."""
+        if not work.end():
+            if error is not None:
+                self.events.begin("receiver.failed", error=error)
+                self.events.tell()
+            return
         spent_ns = self._clock.monotonic_ns() - work.began_ns
         self.metrics.observe("quiver.receiver.request", spent_ns)
         if error is None:

@@ -33,6 +33,7 @@ class Swift(Notebook):
         self.looked = threading.Event()
         self.gather_seconds = 0.0
         self.is_full = False
+        self.fault: Exception | None = None
         self.hastened = threading.Event()
 
     @property
@@ -53,6 +54,8 @@ class Swift(Notebook):
 
     def hasten(self) -> None:
         self.hastened.set()
+        if self.fault is not None:
+            raise self.fault
 
     def settle(self, count: int, error: Exception | None = None) -> None:
         """Wait until so many have begun, and say what became of all."""
@@ -117,6 +120,39 @@ def test_what_went_wrong_later_is_answered_and_so_is_what_did_at_once(protocol, 
         assert SENDERS[protocol](here, logs_request("b")) == "later"
         assert sum(here.refused().values()) == 2
         assert swift.texts() == []
+
+
+@pytest.mark.parametrize("reading", [LIGHT, plain_reading], ids=["light", "heavy"])
+@pytest.mark.parametrize("fault", [CapacityError("no room"), ZeroDivisionError()], ids=repr)
+def test_an_intake_that_raises_behind_its_word_is_told_of_and_answered_once(
+    protocol, reading, fault
+) -> None:
+    class Late(Swift):
+        def begin(self, batches, done, *, wait: bool = True) -> None:
+            Notebook.take(self, Signal.LOGS, batches)
+            done(None)
+            raise fault
+
+    swift = Late()
+    with served(protocol, swift, reading=reading) as here:
+        assert SENDERS[protocol](here, logs_request("a")) == "200"
+        assert SENDERS[protocol](here, logs_request("b")) == "200"
+        assert sum(here.refused().values()) == 0
+    assert here.desk.events._lasting == {"receiver.failed"}  # Its threads have ended.
+    assert swift.texts() == ["a", "b"]
+
+
+def test_who_hastens_and_fails_is_answered_once_and_its_end_is_heard(protocol, pool) -> None:
+    swift = Swift()
+    swift.fault = StorageError("it is gone")
+    with served(protocol, swift, reading=plain_reading) as here:
+        assert SENDERS[protocol](here, logs_request("a")) == "later"
+        swift.settle(1)
+        swift.fault = None
+        call = pool.submit(SENDERS[protocol], here, logs_request("b"))
+        swift.settle(1)
+        assert call.result(PATIENCE) == "200"
+    assert swift.texts() == ["a", "b"]
 
 
 def test_a_request_comes_in_when_there_is_room_for_it(protocol, pool) -> None:

@@ -32,5 +32,6 @@ def dead_letters() -> None:
 
     They rejected it, or tried too often. A letter is named as ls shows it: CORE/SUBSCRIBER
     ID/SEGMENT.FIRST+COUNT. retry and rm open the store as its writer: while another process has it
-    open, as quiver run does, they are refused.
+    open, as quiver run does, they are refused: end it with SIGTERM first, and start it again behind
+    them.
     """

@@ -36,6 +36,7 @@ _TELL_EVERY: Final = 40
         ("quiver run pipeline.yaml", "until SIGTERM or Ctrl-C, then it drains"),
         ("quiver run pipeline.yaml --set backend_hostname=10.0.0.1", "for {{backend_hostname}}"),
         ("quiver run pipeline.yaml --listen 127.0.0.1:13133", "with health and metrics there"),
+        ("quiver run pipeline.yaml --drain", "deliver what its stores have, and end"),
         ("quiver run pipeline.yaml --cores 4", "processes that share ports and stores"),
     ),
 )
@@ -54,8 +55,13 @@ _TELL_EVERY: Final = 40
     metavar="N",
     help="So many processes, each with a core of every store.",
 )
+@click.option(
+    "--drain", is_flag=True, help="Open no receiver: deliver all that is stored, then end."
+)
 @click.option("--child", is_flag=True, hidden=True, help="Be one of them: the job is on stdin.")
-def run(output: Output, *, file: str, listen: str | None, cores: int, child: bool) -> int:
+def run(
+    output: Output, *, file: str, listen: str | None, cores: int, drain: bool, child: bool
+) -> int:
     """Run a pipeline of telemetry: receivers, stores, exporters.
 
     Receivers take OTLP or OTAP and say that a request was taken when it survives a power cut in a
@@ -69,6 +75,9 @@ def run(output: Output, *, file: str, listen: str | None, cores: int, child: boo
 
     With --cores the processes share their ports. One that dies is started again; when one dies
     again and again everything ends, with its exit code.
+
+    With --drain nothing is taken in, and it ends once every exporter has everything, from all
+    cores of the stores, however long that takes; a signal ends it before.
 
     quiver/otel/TELEMETRY.md begins with a small file; quiver/otel/pipeline/PIPELINE.md has every
     option. Needs pip install 'quiver-store[otlp]'.
@@ -84,6 +93,10 @@ def run(output: Output, *, file: str, listen: str | None, cores: int, child: boo
     address = plan.listening_addr
     if listen is not None:
         address = _address(listen)
+    if drain and cores > 1:
+        raise InputError("--drain is for one process", hint="it takes the cores of all of them")
+    if drain and not plan.stores:
+        raise InputError(f"{file} has no store: there is nothing to drain")
     told = Told(output)
     told.plan(plan)
     if cores > 1:
@@ -91,7 +104,7 @@ def run(output: Output, *, file: str, listen: str | None, cores: int, child: boo
 
         return run_many(plan, told, variables=output.overrides, count=cores, address=address)
     with output.progress("taken", None, unit="items") as told.advance:
-        return _run_one(plan, told, address)
+        return _run_one(plan, told, address, drain=drain)
 
 
 def _address(text: str) -> str:
@@ -103,7 +116,7 @@ def _address(text: str) -> str:
         raise InputError(error.message, hint=error.hint) from error
 
 
-def _run_one(plan: Plan, told: Told, address: str | None) -> int:
+def _run_one(plan: Plan, told: Told, address: str | None, *, drain: bool) -> int:
     from quiver.otel import pipeline as pipelines
 
     ending = threading.Event()
@@ -118,19 +131,23 @@ def _run_one(plan: Plan, told: Told, address: str | None) -> int:
         events_shown(told.event),
         pages_open(address, face) as url,
     ):
-        pipeline.start()
+        pipeline.start(receive=not drain)
         try:
             told.leftovers(pipeline.leftovers)
             told.passed_over(pipeline.passed_over)
             told.ready(pipeline.addresses, url, 1)
             looks = 0
-            while not ending.wait(_LOOK_SECONDS) and pipeline.failure is None:
+            if drain:
+                told.ending()
+                pipeline.drain()
+            while not (ending.wait(_LOOK_SECONDS) or pipeline.failure or pipeline.is_drained):
                 looks += 1
                 is_due = looks % _TELL_EVERY == 0
                 if is_due or told.is_watched:  # To ask takes time from those who are at work.
                     told.status(pipeline.status(), is_due=is_due)
             failure = pipeline.failure
-            told.ending()
+            if not drain:
+                told.ending()
         except BaseException:
             pipeline.stop(0.0)
             raise

@@ -173,6 +173,7 @@ def test_a_store_that_somebody_writes_is_left_alone(run, rejected, arguments) ->
     with quiver.open(rejected, worker=False):
         result = run("dead-letters", verb, rejected, "a", *options)
     assert result.code == LOCKED
+    assert "SIGTERM, if it is quiver run" in result.err
     assert len(left(run, rejected)) == 2
 
 

@@ -310,7 +310,8 @@ def test_whoever_has_the_store_open_has_to_do_it(run, store, arguments, call) ->
         result = run("subscriber", verb, store, *rest)
     assert (result.code, result.out) == (4, "")
     assert f"is being written by process {os.getpid()}" in result.err
-    assert f"hint: end that process, or let it call {call}" in result.err
+    hint = "hint: end that process (SIGTERM, if it is quiver run), or let it call"
+    assert f"{hint} {call}" in result.err
 
 
 @pytest.mark.parametrize("arguments, call", CHANGES[1:])

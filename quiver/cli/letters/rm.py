@@ -36,6 +36,7 @@ def rm(output: Output, *, folder: str, name: str, letters: tuple[str, ...], yes:
     from quiver.cli.opening import hold_store
     from quiver.cli.subscribers.desk import ask
     from quiver.engine.letters import remove_letters
+    from quiver.errors import LockedError
     from quiver.units import format_bytes
 
     found = chosen(owned(output, folder, name), letters)
@@ -43,8 +44,12 @@ def rm(output: Output, *, folder: str, name: str, letters: tuple[str, ...], yes:
     if found:
         about = f"{told(found)} of {name}, {format_bytes(byte_count)}, will be deleted for good."
         ask(output, about, f"Delete dead letters of {name}?", yes=yes)
-        with closing(open_folder(folder)) as local, hold_store(local, writing=True) as disk:
-            remove_letters(disk, found)
+        try:
+            with closing(open_folder(folder)) as local, hold_store(local, writing=True) as disk:
+                remove_letters(disk, found)
+        except LockedError as error:
+            hint = "end that process first (SIGTERM, if it is quiver run)"
+            raise LockedError(error.message, pid=error.pid, hint=hint) from error
     if output.as_json:
         fields = {"subscriber": name, "letter_count": len(found), "deleted_bytes": byte_count}
         output.document(fields)

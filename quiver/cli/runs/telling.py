@@ -127,7 +127,7 @@ class Told:
 
     def ending(self) -> None:
         """Tell that it drains."""
-        self._output.say("draining: receivers close, exporters go on")
+        self._output.say("draining: receivers are closed, exporters go on")
 
     def ended(self, late: int, *, restarts: int) -> None:
         """Tell how it ended."""

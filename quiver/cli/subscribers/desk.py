@@ -127,7 +127,7 @@ def open_cores(output: Output, folder: str, *, call: str) -> Iterator[dict[int, 
                 visit = visit_store(output, folder, strict=False, core=core)
                 stores[core] = store = stack.enter_context(visit)
             except LockedError as error:
-                hint = f"end that process, or let it call {call}"
+                hint = f"end that process (SIGTERM, if it is quiver run), or let it call {call}"
                 raise LockedError(error.message, pid=error.pid, hint=hint) from error
             for damage in store.recovery.damage:
                 output.warn(f"quiver: set aside while opening: {damage}")

@@ -8,7 +8,7 @@
 ``processors``  what is changed or taken out on the way
 ``routes``      who takes what a receiver brings; ``wiring`` puts them together
 ``parts``       what receivers and exporters are to a pipeline; ``standard`` makes the real ones
-``running``     all of it, started and ended in order
+``running``     all of it, started and ended in order; ``leftovers`` are for no exporter
 ``status``      how its nodes are, as values that travel between processes
 ==============  ==================================================================================
 

@@ -31,6 +31,7 @@ from quiver.otel.delivery import Delivery, Policy, Pressure, Straight
 from quiver.otel.nodes import Exporter, Intake
 from quiver.otel.pipeline.blame import blamed
 from quiver.otel.pipeline.chain import Chain, steps_of
+from quiver.otel.pipeline.leftovers import Leftover, find_leftovers
 from quiver.otel.pipeline.parts import Feed, Listening, Parts
 from quiver.otel.pipeline.plan import Node, Plan
 from quiver.otel.pipeline.routes import StoreIntake
@@ -45,6 +46,8 @@ _GRACE_MAX: Final = 10.0
 """Seconds that requests in work are waited for at the end."""
 _LAST_WAIT: Final = 2.0
 """Seconds that deliveries have to end in once their time is up, all of them together."""
+_EVER: Final = 1e9
+"""Seconds, which is thirty years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +70,6 @@ class Share:
             disk.close()
         others = [n for n in found if n >= self.count and n % self.count == self.number]
         return [self.number, *others]
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A subscriber of a store that is no exporter of the file: what it was not given is kept."""
-
-    store: str
-    path: str
-    name: str
-    bundle_count: int
-    byte_count: int
 
 
 @dataclass(slots=True)
@@ -113,12 +105,12 @@ class Pipeline:
         self._listening: dict[str, Listening] = {}
         self._steps = steps_of(plan.nodes)
         self._state = "it is about to start"
-        self._ended = False
+        self._is_draining = self._ended = False
 
     # start ---------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Recover the stores, let exporters go on, and open the receivers.
+    def start(self, *, receive: bool = True) -> None:
+        """Recover the stores, let exporters go on, and open the receivers unless told not to.
 
         Raises what opening a store raises, and InputError if a receiver cannot listen; all that was
         opened is closed then.
@@ -134,10 +126,10 @@ class Pipeline:
                     clock=self._clock,
                 )
                 ends[node.name] = self._straights[node.name] = straight
-            self.leftovers = tuple(self._find_leftovers())
+            self.leftovers = tuple(find_leftovers(self.plan, self._stores))
             for running in self._deliveries:
                 running.thread.start()
-            for node in self.plan.of_role("receiver"):
+            for node in self.plan.of_role("receiver") if receive else ():
                 intake = intake_of(
                     self.plan, node.name, ends=ends, steps=self._steps, codec=self._parts.codec
                 )
@@ -149,7 +141,18 @@ class Pipeline:
             self._state = "it did not start"
             self.stop(0.0)
             raise
-        self._state = ""
+        self._state = "" if receive else "it takes nothing in"
+
+    def drain(self) -> None:
+        """Let each exporter end as soon as it has everything that the stores have."""
+        self._is_draining = True
+        for running in self._deliveries:
+            running.delivery.stop(_EVER)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether all of them have ended since."""
+        return self._is_draining and not any(each.thread.is_alive() for each in self._deliveries)
 
     def _open_store(self, node: Node) -> Intake:
         loaded = node.store
@@ -210,21 +213,6 @@ class Pipeline:
         with blamed(self.plan, node):
             return self._parts.exporter(node, feed)
 
-    def _find_leftovers(self) -> list[Leftover]:
-        found = []
-        for name, stores in self._stores.items():
-            known = {outlet.exporter for outlet in self.plan.outlets[name]}
-            owed: dict[str, list[int]] = {}
-            for store in stores:
-                for lag in store.lags():
-                    if lag.subscriber not in known:
-                        sums = owed.setdefault(lag.subscriber, [0, 0])
-                        sums[0] += lag.bundle_count
-                        sums[1] += lag.byte_count
-            path = stores[0].path
-            found += [Leftover(name, path, who, *sums) for who, sums in sorted(owed.items())]
-        return found
-
     # while it runs -------------------------------------------------------------------------------
 
     @property
@@ -243,8 +231,8 @@ class Pipeline:
         for running in self._deliveries:
             if running.delivery.failure is not None:
                 return running.delivery.failure
-            has_begun = running.thread.ident is not None
-            if has_begun and not self._ended and not running.thread.is_alive():
+            is_to_go_on = running.thread.ident is not None and not self._is_draining
+            if is_to_go_on and not self._ended and not running.thread.is_alive():
                 return QuiverError(f"the exporter {running.node.name} has ended by itself")
         for stores in self._stores.values():
             for store in stores:

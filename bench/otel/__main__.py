@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Final
 
 from bench.kit import Bench, run_parts
-from bench.otel.costs import RECORDS, costs
+from bench.otel.costs import FEW, RECORDS, costs
 from bench.otel.latency import A_SECOND, latency
 from bench.otel.overload import STORE, TAKEN_A_SECOND, TIMES, overload
 from bench.otel.passing import passing
@@ -32,7 +32,9 @@ in a process of its own that answers at once. Sender, `quiver run` and sink shar
 - *Of one core*: {RECORDS:,} records of one round, in one thread, into a new store on the disk with
   a sync at the end and all of it in segments; what is told is records by the processor's time of
   the whole process, so what the store does in threads of its own is in it. Decoded telemetry is
-  `otlp_handling: convert_to_arrow`, what is kept as it came `pass_through`.
+  `otlp_handling: convert_to_arrow`, what is kept as it came `pass_through`. Decoded, small requests
+  that come while a receiver is at others become one batch, which is measured with {FEW} records
+  each; one of them that comes alone costs what the row below it says.
 - *With a store, by the same without*: one file of a pipeline for `quiver run` with the persistence
   node between receiver and exporter, and without that node; {CONNECTIONS} connections with
   {IN_FLIGHT} calls under way on each over gRPC, one over HTTP. The time is that from the first

@@ -20,6 +20,9 @@ __all__ = ["Spent", "costs"]
 
 WANTED: Final = 150_000
 SIZES: Final = (8_192, 1_000, 500)
+FEW: Final = 100
+TOGETHER: Final = 8
+"""Requests of so few that a receiver reads at once when they come while it is at others."""
 RECORDS: Final = 120_000
 """Of one round of each measure."""
 
@@ -95,14 +98,24 @@ class _Measures:
     def pass_through(self) -> Spent:
         return self._kept(lambda request: CODEC.kept(self._signal, request))
 
-    def _kept(self, read: Callable[[bytes], Sequence[Batch]]) -> Spent:
+    def apart(self) -> Spent:
+        return self.convert_to_arrow()
+
+    def together(self) -> Spent:
+        starts = range(0, self._count, TOGETHER)
+        joined = [b"".join(self._requests[at : at + TOGETHER]) for at in starts]
+        return self._kept(lambda request: CODEC.decode(self._signal, request), joined)
+
+    def _kept(
+        self, read: Callable[[bytes], Sequence[Batch]], requests: Sequence[bytes] = ()
+    ) -> Spent:
         """Append what is made of each request, all durable in the end, as segments."""
         with self._place.store() as store:
 
             def every() -> None:
                 receipts = [
                     store.append(batch.bundle, wait=False)
-                    for request in self._requests
+                    for request in requests or self._requests
                     for batch in read(request)
                 ]
                 for receipt in receipts:
@@ -122,6 +135,10 @@ _TOLD: Final = {
     "append_otlp": "append as it came alone",
 }
 _GOALS: Final = ("convert_to_arrow", "pass_through")
+_FEW: Final = {
+    "together": f"decode and append of {TOGETHER} that came together",
+    "apart": "decode and append of each by itself",
+}
 
 
 def costs(bench: Bench) -> None:
@@ -129,6 +146,7 @@ def costs(bench: Bench) -> None:
     place, records = _Place(bench), int(RECORDS * bench.scale)
     for size in SIZES:
         _rows(bench, place, Signal.LOGS, log_request(size), records, _TOLD)
+    _rows(bench, place, Signal.LOGS, log_request(FEW), records // 2, _FEW)
     less = {name: told for name, told in _TOLD.items() if name in (*_GOALS, "decode", "encode")}
     _rows(bench, place, Signal.TRACES, span_request(1_000), records // 4, less)
     _rows(bench, place, Signal.METRICS, metric_request(1_000), records // 4, less)
@@ -145,7 +163,8 @@ def _rows(
         took: list[Spent] = found[name]
         cpu = [each.items / each.cpu for each in took]
         wall = statistics.median(each.items / each.seconds for each in took)
-        wanted = ("at least", 1.0) if signal is Signal.LOGS and name in _GOALS else None
+        is_goal = signal is Signal.LOGS and name in (*_GOALS, "together")
+        wanted = ("at least", 1.0) if is_goal else None
         bench.add(
             f"{words}: {items} in requests of {template.items:,}, of one core by {WANTED:,}",
             cpu,

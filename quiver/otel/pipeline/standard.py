@@ -87,6 +87,7 @@ class StandardParts:
             decode=codec.decode if wants_arrow else codec.kept,
             from_json=codec.from_json,
             is_light=not wants_arrow,
+            joins=wants_arrow,
         )
         for signal in Signal:  # What reading needs is loaded before anybody waits for an answer.
             reading.decode(signal, b"")

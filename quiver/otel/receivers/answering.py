@@ -32,6 +32,8 @@ class Work:
     read: Callable[[], tuple[int, Sequence[Batch]]]
     ticket: Ticket
     began_ns: int
+    plain: bytes = b""
+    """The request itself, if it may be read with others."""
     size: int = 0
     batches: Sequence[Batch] = ()
     done: Accepted = field(default_factory=Accepted)

@@ -1,7 +1,8 @@
 """The desk of a receiver: it works on requests, whatever protocol they came by.
 
-A request is read into batches and handed to the intake in a thread of its own; its sender gets an
-answer when that has returned. What is in work, and in memory, is bounded by a ``Room``.
+A request is read into batches and handed to the intake in a thread, with others if they are small
+(``joining``); its sender gets an answer when that has returned. What is in work, and in memory, is
+bounded by a ``Room``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from quiver.metrics import Metrics
 from quiver.otel.batch import Batch
 from quiver.otel.nodes import Accepted, Intake, SwiftIntake
 from quiver.otel.receivers.answering import Answer, Answers, Work
+from quiver.otel.receivers.joining import JOINED_MAX, Joining, is_framed
 from quiver.otel.receivers.refusal import Reason, Refusal, refusal_of
 from quiver.otel.receivers.renewing import Watch
 from quiver.otel.receivers.room import Budget, Room, Ticket
@@ -44,6 +46,8 @@ class Reading:
     from_json: Callable[[Signal, bytes], bytes]
     is_light: bool = False
     """Whether decoding is so quick that handing it to a thread takes as long."""
+    joins: bool = False
+    """Whether small requests that come together may become one batch."""
 
 
 class Door(Protocol):
@@ -87,6 +91,11 @@ class Desk:
         self._threads = ThreadPoolExecutor(limits.requests, thread_name_prefix=f"quiver-{node}")
         self._is_closing = False
         self._swift = intake if isinstance(intake, SwiftIntake) else None
+        self._joining: Joining | None = None
+        if self._swift is not None and reading.joins:
+            self._joining = Joining(
+                self._swift, reading.decode, threads=self._threads, apart=self._work, end=self._end
+            )
         self._is_hastened = False
         self._admitted_bytes = 0
         self._gate = asyncio.Lock()
@@ -151,7 +160,12 @@ class Desk:
             return len(request), self._reading.decode(signal, request)
 
         is_small = plain_bytes is not None and plain_bytes <= _HERE_BYTES_MAX
-        return await self.hand_over(signal, ticket, read, here=is_small and self._reading.is_light)
+        plain = b""
+        if self._joining is not None and plain_bytes is not None and plain_bytes <= JOINED_MAX:
+            plain = unpacked()
+        return await self.hand_over(
+            signal, ticket, read, here=is_small and self._reading.is_light, plain=plain
+        )
 
     async def hand_over(
         self,
@@ -160,17 +174,20 @@ class Desk:
         read: Callable[[], tuple[int, Sequence[Batch]]],
         *,
         here: bool = False,
+        plain: bytes = b"",
     ) -> Answer:
         """Have batches taken; the ticket is left when that is over.
 
         ``read`` gives how many bytes they came in, and the batches, in the thread that works. That
-        may be this one, ``here``, if nothing is waited for.
+        may be this one, ``here``, if nothing is waited for; a ``plain`` request may be read with
+        others.
         """
         if self._is_closing or not ticket.begin():
             ticket.leave()
             return self.refuse(self.turned_away() or self.busy())
 
-        work = Work(signal=signal, read=read, ticket=ticket, began_ns=self._clock.monotonic_ns())
+        began_ns = self._clock.monotonic_ns()
+        work = Work(signal=signal, read=read, ticket=ticket, began_ns=began_ns, plain=plain)
         if self._swift is not None:
             await self._await_room(self._swift, ticket)
             if self.closing.is_set():  # Its threads may have ended meanwhile.
@@ -180,8 +197,10 @@ class Desk:
         held = ticket.held
         self._admitted_bytes += held
         try:
-            swift = self._swift
-            if not (here and swift is not None and swift.is_ready and self._begin(work)):
+            swift, joining = self._swift, self._joining
+            if joining is not None and plain and is_framed(plain):
+                joining.add(work)
+            elif not (here and swift is not None and swift.is_ready and self._begin(work)):
                 self._threads.submit(self._work, work)
             return await work.answer
         finally:

@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 
 from quiver.errors import InputError
 from quiver.otel.otlp.json_mending import READING, WRITING, MendError
+from quiver.otel.otlp.json_plain import UnusualError, built
 from quiver.otel.otlp.library import request_class
 from quiver.otel.signals import Signal
 
@@ -29,10 +30,18 @@ def from_json(signal: Signal, text: str | bytes | memoryview) -> bytes:
     Fields that OTLP does not know are passed over. 64-bit numbers may be numbers or strings,
     enums numbers or names, names of fields lowerCamelCase or as the .proto files have them.
     """
+    told = _load(signal, _checked(signal, text))
+    try:
+        return built(request_class(signal), told, depth=_DEPTH_MAX).SerializeToString()
+    except UnusualError:
+        return _by_library(signal, told)
+
+
+def _by_library(signal: Signal, told: object) -> bytes:
+    """Do the same with all that JSON may have; what was read is changed."""
     from google.protobuf import json_format
 
     request = request_class(signal)()
-    told = _load(signal, _checked(signal, text))
     root = request.DESCRIPTOR.name
     try:
         READING.mend(told, request.DESCRIPTOR, depth=_DEPTH_MAX)

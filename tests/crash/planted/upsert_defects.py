@@ -85,9 +85,23 @@ DEFECTS: Final = (
     ),
     Defect(
         "a sweep deletes what is named",
+        TEND,
+        "orphans(listed, named_by(snapshot.manifest), moment)\n"
+        "    failed: set[str] = set()\n"
+        "    if found and not dry_run:\n"
+        "        # Whoever else could name them is fenced; this writer gives its word.\n"
+        "        never = writer.give_up(each.key for each in found)\n"
+        "        found = [each for each in found if each.key in never]\n",
+        "orphans(listed, set(), moment)\n"
+        "    failed: set[str] = set()\n"
+        "    if found and not dry_run:\n",
+    ),
+    Defect(
+        "a sweep chooses what is named",
         GARBAGE,
         " or minted_ms is None or each.key in named:\n",
         " or minted_ms is None:\n",
+        harmless="the writer is asked once more before anything is deleted, and gives none away",
     ),
     Defect(
         "a read as of an old epoch takes the last change behind it",

@@ -60,6 +60,8 @@ MARKER: Final = "tending"
 Hands: TypeAlias = Callable[[Snapshot, Sequence[Act]], Iterable[FileRef]]
 """Has acts done that were due in a snapshot, elsewhere perhaps; gives a file for each, in order."""
 
+FAILED_MAX: Final = 1_000
+"""So many files that could not be deleted are tried again each time; others are left to sweeps."""
 _TOGETHER_BYTES: Final = 64 << 20
 """So many bytes are written before the manifest names what was written."""
 
@@ -227,11 +229,11 @@ class _Way:
             if sum(each.ref.byte_count for each in done) >= _TOGETHER_BYTES:
                 snapshot = self._change(snapshot, done, ())
                 done = []
-        gone = self._delete_expired(snapshot)
+        gone, deleted = self._delete_expired(snapshot)
         after = self._change(snapshot, done, gone)
         dropped = sum(each.name not in before for each in after.manifest.dropped)
         left = len(acts) - len(now)
-        return self._tended(now, left=left, since=after.since, counts=(dropped, len(gone)))
+        return self._tended(now, left=left, since=after.since, counts=(dropped, deleted))
 
     def _tended(
         self, acts: Sequence[Act], *, left: int, since: int, counts: tuple[int, int]
@@ -241,16 +243,23 @@ class _Way:
         folded, merged = kinds.count("fold"), kinds.count("merge")
         return Tended(folded, merged, rows, left, since, *counts)
 
-    def _delete_expired(self, snapshot: Snapshot) -> Sequence[str]:
-        """Delete what was dropped a grace ago; the names go out of the manifest behind that."""
+    def _delete_expired(self, snapshot: Snapshot) -> tuple[Sequence[str], int]:
+        """Delete what was dropped a grace ago, and give the names that go out of the manifest.
+
+        And how many of the files are gone.
+        Names of files that cannot be deleted go too, if they are many: a sweep finds these.
+        """
         dropped = snapshot.manifest.dropped
         local_ms = self._clock.wall_ns() // MILLISECOND
         probably = Moment(local_ms, local_ms, self._grace_ns // MILLISECOND)
         if not expired(dropped, probably):
-            return ()
+            return (), 0
         names = expired(dropped, _moment(self._store, self._clock, self._grace_ns))
         failed = set(self._store.delete(names)) if names else set()
-        return [name for name in names if name not in failed]
+        left = [name for name in names if name in failed]
+        given_up = set(left[: max(len(left) - FAILED_MAX, 0)])
+        gone = [name for name in names if name not in failed or name in given_up]
+        return gone, len(names) - len(left)
 
     def _change(self, snapshot: Snapshot, done: Sequence[_Done], gone: Sequence[str]) -> Snapshot:
         """Let the manifest name what was written, and not what that stands for."""

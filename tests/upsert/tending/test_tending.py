@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 
@@ -112,6 +113,39 @@ def test_a_dropped_file_is_deleted_a_grace_later_by_the_clock_of_the_store(store
     close_all()
     with pytest.raises(MissingError, match="a file of the collection is gone"):
         modelled.check(before)
+
+
+class KeepingBucket(MemoryBucket):
+    """Deletes nothing while ``keeps``: who writes it has no right to."""
+
+    keeps = True
+
+    def delete(self, keys):
+        return list(keys) if self.keeps else super().delete(keys)
+
+
+def test_names_of_files_that_cannot_be_deleted_do_not_fill_the_manifest(clock, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules[tend.__module__], "FAILED_MAX", 2)
+    store = KeepingBucket(clock=clock)
+    modelled = begun(store)
+    for _ in range(4):
+        for _ in range(15):
+            modelled.append()
+        tend(modelled.writer, SMALL, grace="10m", clock=clock)
+        clock.step("10m")
+    while (done := tend(modelled.writer, SMALL, grace="10m", clock=clock)).dropped:
+        clock.step("10m")
+    assert done.deleted == 0
+    assert len(modelled.writer.snapshot().manifest.dropped) == 2
+    left = names(store) - named(modelled)
+    assert len(left) > 10
+    store.keeps = False
+    clock.jump_to(time.time_ns())
+    clock.step("10m")
+    assert set(sweep(modelled.writer, grace="10m", clock=clock).keys) == left
+    assert tend(modelled.writer, SMALL, grace="10m", clock=clock).deleted == 2
+    modelled.check(modelled.writer.snapshot())
+    assert names(store) == {ref.name for ref in modelled.writer.snapshot().files}
 
 
 def store_clock(store: MemoryBucket) -> ManualClock:

@@ -24,7 +24,7 @@
 =============  ====================================================================
 """
 
-from quiver.disk.ahead import fetch, fetch_ranges, is_mapped, read_along, read_apart
+from quiver.disk.ahead import fetch, fetch_ranges, is_mapped, let_go, read_along, read_apart
 from quiver.disk.aside import is_aside, remove_forgotten, write_aside
 from quiver.disk.copying import copy_bytes, write_parts
 from quiver.disk.everything import sync_everything
@@ -72,6 +72,7 @@ __all__ = [
     "is_aside",
     "is_mapped",
     "is_temporary",
+    "let_go",
     "lock_holders",
     "lock_within",
     "process_id",

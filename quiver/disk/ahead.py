@@ -18,7 +18,7 @@ from typing import Final
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
-__all__ = ["fetch", "fetch_ranges", "is_mapped", "read_along", "read_apart"]
+__all__ = ["fetch", "fetch_ranges", "is_mapped", "let_go", "read_along", "read_apart"]
 
 _PIECE: Final = 128 << 10
 """For one advice the system fetches no more than it would read ahead, which is this by default."""
@@ -70,6 +70,18 @@ def read_along(view: memoryview, start: int, end: int) -> None:
         _advise(view.obj, _SEQUENTIAL, start=first, length=min(end, len(view)) - first)
 
 
+def let_go(view: memoryview, start: int = 0, end: int | None = None) -> None:
+    """Have pages of a mapped file count no more as memory of this process.
+
+    They stay in the system's cache: whoever reads them again waits for no disk because of that.
+    ``view`` must be all of the map.
+    """
+    if isinstance(view.obj, mmap.mmap):
+        first = start // mmap.PAGESIZE * mmap.PAGESIZE
+        stop = len(view) if end is None else min(end, len(view))
+        _advise(view.obj, _NOT_NEEDED, start=first, length=stop - first)
+
+
 def _advise(whole: mmap.mmap, advice: int | None, *, start: int, length: int) -> None:
     if advice is not None and length > 0:
         with contextlib.suppress(OSError):
@@ -77,5 +89,6 @@ def _advise(whole: mmap.mmap, advice: int | None, *, start: int, length: int) ->
 
 
 _WILL_NEED: Final[int | None] = getattr(mmap, "MADV_WILLNEED", None)
+_NOT_NEEDED: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None)
 _RANDOM: Final[int | None] = getattr(mmap, "MADV_RANDOM", None)
 _SEQUENTIAL: Final[int | None] = getattr(mmap, "MADV_SEQUENTIAL", None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.segment.pages import drop, resident
-from quiver.disk import LocalDisk, fetch, fetch_ranges, read_along, read_apart
+from quiver.disk import LocalDisk, fetch, fetch_ranges, let_go, read_along, read_apart
 from quiver.testing import MemoryDisk
 
 PAGE = mmap.PAGESIZE
@@ -120,4 +120,5 @@ def test_a_disk_in_ram_needs_no_advice():
     read_apart(view)
     read_along(view, 0, 100)
     fetch_ranges(view, [(0, 100)])
+    let_go(view)
     assert bytes(view) == bytes(100)

@@ -7,16 +7,17 @@ together by time, and no key has two rows at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quiver.disk import let_go
 from quiver.errors import DamagedEntry, InputError
 from quiver.promote import union_schema
 from quiver.schemas import same_schema, same_type
@@ -33,9 +34,12 @@ from quiver.upsert.rows import (
     key_bytes,
     same_keys,
 )
-from quiver.upsert.rows.hashing import rest_of
+from quiver.upsert.rows.hashing import key_hashes, rest_of
 
-__all__ = ["Part", "check_columns", "check_rows", "part_of"]
+__all__ = ["Part", "check_columns", "check_rows", "forget_pages", "part_of"]
+
+HASHES_SEEN: Final = 64
+"""In so many rows of a batch the hash is held against the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,18 @@ class Part:
     times: npt.NDArray[np.uint64] | None
     """None in a base."""
     diffs: npt.NDArray[np.int64] | None
+    mapped: memoryview | None = None
+    """The whole map that it lies in, if that is large."""
 
 
-def part_of(batch: pa.RecordBatch) -> Part:
+def forget_pages(parts: Iterable[Part]) -> None:
+    """Have what was read of large maps no longer be memory of this process."""
+    maps = {id(part.mapped): part.mapped for part in parts if part.mapped is not None}
+    for mapped in maps.values():
+        let_go(mapped)
+
+
+def part_of(batch: pa.RecordBatch, mapped: memoryview | None = None) -> Part:
     """View the columns of a batch whose columns were checked; raises DamagedEntry for nulls."""
 
     def numbers(name: str) -> Any:  # noqa: ANN401
@@ -62,7 +75,7 @@ def part_of(batch: pa.RecordBatch) -> Part:
         raise DamagedEntry(f"the column {KEY} of a file has nulls")
     is_run = TIME in batch.schema.names
     times, diffs = (numbers(TIME), numbers(DIFF)) if is_run else (None, None)
-    return Part(batch, numbers(HASH), times, diffs)
+    return Part(batch, numbers(HASH), times, diffs, mapped)
 
 
 def check_columns(schema: pa.Schema, definition: Definition, ref: FileRef) -> None:
@@ -106,6 +119,7 @@ def check_rows(parts: Sequence[Part], buckets: int, ref: FileRef) -> None:
             raise DamagedEntry("a file has rows of another bucket", expected=ref.bucket)
         _check_epochs(part, ref)
         _check_order(part)
+        _check_hashes(part)
     for one, other in pairwise(parts):
         _check_order(_seam(one, other))
 
@@ -126,6 +140,22 @@ def _check_epochs(part: Part, ref: FileRef) -> None:
         )
     if np.any(np.abs(part.diffs) != 1):
         raise DamagedEntry("a difference of a file is neither +1 nor -1")
+
+
+def _check_hashes(part: Part) -> None:
+    """See in some rows that the hash is that of the key: who wrote the file hashed as we do.
+
+    A byte that changed since the checksum tells; what is left is a writer that hashes otherwise,
+    and that shows in any row.
+    """
+    last = len(part.hashes) - 1
+    rows = np.unique(np.linspace(0, last, min(HASHES_SEEN, last + 1)).astype(np.int64))
+    found = key_hashes(key_bytes(taken(part.rows.column(KEY), rows)))
+    wrong = rows[found != part.hashes[rows]]
+    if len(wrong):
+        raise DamagedEntry(
+            "the hash of a row of a file is not that of its key", found=f"row {wrong[0]:,}"
+        )
 
 
 def _check_order(part: Part) -> None:

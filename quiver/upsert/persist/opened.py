@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+import pyarrow as pa
 from crc32c import crc32c
 
-from quiver.disk import is_mapped
+from quiver.disk import is_mapped, let_go
 from quiver.errors import DamagedEntry, DamageError, MissingError
 from quiver.ipc_file import ArrowFile
 from quiver.ship.objects import Bucket
-from quiver.upsert.persist.checking import Part, check_columns, check_rows, part_of
+from quiver.upsert.persist.checking import Part, check_columns, check_rows, forget_pages, part_of
 from quiver.upsert.persist.format import FileRef
 from quiver.upsert.persist.snapshot import Snapshot
 from quiver.upsert.rows import Definition
@@ -30,6 +32,8 @@ KNOWN_MAX: Final = 1 << 14
 """Files that are remembered as sound."""
 _COPIED_MAX: Final = 64 << 10
 """A map that is no larger is copied: it holds a descriptor, of which a process has few."""
+_LARGE: Final = 16 << 20
+"""Of a map that is larger, no more than about so much stays in memory while it is checked."""
 _COST: Final = 16 << 10
 _COST_OF_MAP: Final = 1 << 20
 """What a file that is kept open counts at least, for what it holds besides its bytes."""
@@ -136,7 +140,7 @@ def _read(
         ) from error
     if len(data) != ref.byte_count:
         raise DamagedEntry("a file has another size", expected=ref.byte_count, found=len(data))
-    if not (is_sound and is_mapped(data)) and (found := crc32c(data)) != ref.crc32c:
+    if not (is_sound and is_mapped(data)) and (found := _sum(data)) != ref.crc32c:
         raise DamagedEntry(
             "the checksum of a file is wrong",
             expected=f"{ref.crc32c:#010x}",
@@ -147,7 +151,28 @@ def _read(
     file = ArrowFile(data, validate=not is_sound)
     if not is_sound:
         check_columns(file.schema, definition, ref)
-    parts = tuple(part_of(batch) for batch in file.batches())
+    mapped = data if is_mapped(data) and len(data) > _LARGE else None
+    parts = tuple(part_of(batch, mapped) for batch in _batches(file, mapped))
     if not is_sound:
         check_rows(parts, definition.buckets, ref)
+        forget_pages(parts)
     return parts, _COST_OF_MAP if is_mapped(data) else _COST
+
+
+def _sum(data: memoryview) -> int:
+    found = 0
+    for start in range(0, len(data), _LARGE):
+        found = crc32c(data[start : start + _LARGE], found)
+        if len(data) > _LARGE:
+            let_go(data, start, start + _LARGE)
+    return found
+
+
+def _batches(file: ArrowFile, mapped: memoryview | None) -> Iterator[pa.RecordBatch]:
+    """Give all batches; those of a large map one by one, without what was looked at before."""
+    if mapped is None:
+        yield from file.batches()
+        return
+    for index in range(file.chunk_count):
+        yield file.chunk(index)
+        let_go(mapped)

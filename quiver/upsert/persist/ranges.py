@@ -45,4 +45,5 @@ def _cut(part: Part, start: int, end: int) -> Part:
     """View some of the rows of a part."""
     times = None if part.times is None else part.times[start:end]
     diffs = None if part.diffs is None else part.diffs[start:end]
-    return Part(part.rows.slice(start, end - start), part.hashes[start:end], times, diffs)
+    rows = part.rows.slice(start, end - start)
+    return Part(rows, part.hashes[start:end], times, diffs, part.mapped)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from quiver.casts import conform, conform_table
 from quiver.errors import DamagedEntry, InputError
 from quiver.ship.objects import Bucket
-from quiver.upsert.persist.checking import Part
+from quiver.upsert.persist.checking import Part, forget_pages
 from quiver.upsert.persist.format import FileRef
 from quiver.upsert.persist.opened import open_file
 from quiver.upsert.persist.order import Bools, Places, expand, row_order, same_as_next, taken
@@ -84,6 +84,7 @@ def merged_runs(store: Bucket, snapshot: Snapshot, runs: Sequence[FileRef]) -> I
         yield pa.concat_tables(
             [conform_table(part.rows, schema) for part in some if len(part.hashes)]
         )
+        forget_pages(parts)
 
 
 def _changes(
@@ -131,12 +132,13 @@ def _as_of(
     count = len(every)
     every += open_file(store, snapshot, base) if base is not None else ()
     named = f"{snapshot.place}/{_named(base, runs)}" if every else ""
-    for some in ranges(every):
+    for some in ranges(every, rows_max=RANGE_ROWS):
         parts, kept = (
             [part for part in of if len(part.hashes)] for of in (some[:count], some[count:])
         )
         chosen = _chosen(parts, kept, span, forward=forward, named=named)
         yield from _merged(chosen, snapshot.definition.state)
+        forget_pages(every)
 
 
 def _chosen(

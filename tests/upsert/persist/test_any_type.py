@@ -17,7 +17,15 @@ from quiver.casts import conform
 from quiver.ipc import child_types
 from quiver.testing.drawn_types import types
 from quiver.testing.drawn_values import arrays
-from quiver.upsert.persist import WholeState, close_all, reading, rows_as_of, write_run, writing
+from quiver.upsert.persist import (
+    WholeState,
+    checking,
+    close_all,
+    reading,
+    rows_as_of,
+    write_run,
+    writing,
+)
 from quiver.upsert.persist.ranges import ranges
 from quiver.upsert.rows import (
     KEY,
@@ -29,6 +37,14 @@ from quiver.upsert.rows import (
     plain_schema,
 )
 from quiver.upsert.tending import Limits, tend
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _any_hash() -> Iterator[None]:
+    """Keys are hashed otherwise here, so that many share a hash."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checking, "HASHES_SEEN", 0)
+        yield
 
 
 def is_taken(kind: Any) -> bool:

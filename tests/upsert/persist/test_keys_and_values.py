@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -23,6 +24,7 @@ from quiver.upsert.persist import (
     Snapshot,
     State,
     WholeState,
+    checking,
     rows_as_of,
     widen,
     write_base,
@@ -31,6 +33,14 @@ from quiver.upsert.persist.opened import open_file
 from quiver.upsert.rows import Definition
 
 ONE = Definition(DEFINITION.key, DEFINITION.value, 1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _any_hash() -> Iterator[None]:
+    """Keys are hashed otherwise here, so that many share a hash."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checking, "HASHES_SEEN", 0)
+        yield
 
 
 def value(n: int) -> dict[str, object]:

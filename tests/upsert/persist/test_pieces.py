@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,21 @@ from persist_kit import DEFINITION, Rig, hashes_of
 
 from quiver.errors import DamagedEntry, InputError
 from quiver.ship.objects import FolderBucket, MemoryBucket
-from quiver.upsert.persist import close_all, reading, rows_as_of, write_base, writing
+from quiver.upsert.persist import checking, close_all, reading, rows_as_of, write_base, writing
 from quiver.upsert.persist.opened import open_file
 from quiver.upsert.persist.ranges import ranges
 from quiver.upsert.rows import Definition
 from quiver.upsert.tending import Limits, tend
 
 ONE = Definition(DEFINITION.key, DEFINITION.value, 1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _any_hash() -> Iterator[None]:
+    """Keys are hashed otherwise here, so that many share a hash."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checking, "HASHES_SEEN", 0)
+        yield
 
 
 def value(n: int) -> dict[str, object]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
 
 import pytest
 from source_rigs import NatsRig, NatsServer, nats_missing
 
-from quiver.errors import ConfigError, SourceError
+from quiver.errors import ClosedError, ConfigError, SourceError
 from quiver.source import Split
 
 pytestmark = pytest.mark.skipif(bool(nats_missing()), reason=nats_missing() or "-")
@@ -167,6 +169,33 @@ def test_a_server_that_goes_is_a_failure_to_be_tried_again(tmp_path) -> None:
                 assert sequences([reader.next(10)]) == [5, 6]
     finally:
         server.stop()
+
+
+def test_a_close_that_meets_an_answer_wakes_who_asks_too(server) -> None:
+    """Python's wait_for may give the answer then, and the cancel is forgotten."""
+    from quiver.source.nats.link import Link
+
+    link = Link([server.url], {})
+    began, ended = threading.Event(), []
+
+    async def asks_once_more() -> None:
+        with suppress(asyncio.CancelledError):
+            began.set()
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    def ask() -> None:
+        try:
+            link.ask(asks_once_more)
+        except ClosedError as error:
+            ended.append(error)
+
+    waiter = threading.Thread(target=ask, daemon=True)
+    waiter.start()
+    began.wait()
+    link.close()
+    waiter.join()
+    assert len(ended) == 1
 
 
 def test_streams_are_found_and_stay_listed(server) -> None:

@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 _CONNECT_SECONDS: Final = 10
 _AGAIN_SECONDS: Final = 0.05
-"""Between two tries to connect; how long to wait for the next is for who makes readers."""
+"""Between two tries to connect, and two to cancel; who makes readers waits for the next itself."""
 
 
 class Link:
@@ -93,12 +93,18 @@ class Link:
                 return
             self._is_closed = True
             if self._task is not None:
-                self._loop.call_soon_threadsafe(self._task.cancel)
+                self._loop.call_soon_threadsafe(self._cancel, self._task)
         with self._busy:
             try:
                 self._loop.run_until_complete(_disconnected(self.connection, self._faults))
             finally:
                 self._loop.close()
+
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
+        """Cancel it until it ends: wait_for of Python 3.11 forgets one that meets an answer."""
+        if not task.done():
+            task.cancel()
+            self._loop.call_later(_AGAIN_SECONDS, self._cancel, task)
 
 
 def _closed() -> ClosedError:

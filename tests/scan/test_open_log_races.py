@@ -1,6 +1,6 @@
 """A writer that does one act after the other between the looks of a reader, at each of them.
 
-Plain runs begin at every third look, each play and kind of log at another one of three;
+Plain runs begin at every eighth look, each play and kind of log at another one of eight;
 ``QUIVER_RACES=all`` begins at each.
 """
 
@@ -18,7 +18,7 @@ import quiver
 from quiver.disk import Disk
 from quiver.scan import OpenBundle, SegmentRef
 
-STEP = 1 if os.environ.get("QUIVER_RACES") == "all" else 3
+STEP = 1 if os.environ.get("QUIVER_RACES") == "all" else 8
 KEEP = {"segment": {"target_size": "1GiB", "max_open_duration": "1h"}}
 CONFIGS: dict[str, dict[str, Any]] = {
     "punched": {"wal": {"reclaim_size": 1}},

@@ -1,6 +1,6 @@
 """The harness over the real store: every life, each cut, each recovery, each failing act.
 
-Plain runs look at a third of what ``QUIVER_CAMPAIGN=all`` does in each life.
+Plain runs look at a seventh of what ``QUIVER_CAMPAIGN=all`` does in each life (make crash).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*lost without an outcome:Resour
 
 BY_LOT = 4
 IS_WHOLE = os.environ.get("QUIVER_CAMPAIGN") == "all"
-PLAN = Plan(images_per_life=20, nested_images=4, faults_per_life=5, cuts_per_fault=2)
+PLAN = Plan(
+    images_per_life=8, nested_share=0.5, nested_images=3, faults_per_life=2, cuts_per_fault=1
+)
 KINDS: tuple[FaultKind, ...] = ("EIO", "kill")
 if IS_WHOLE:
     PLAN, KINDS = Plan(images_per_life=60, faults_per_life=14), FAULT_KINDS

@@ -1,8 +1,8 @@
 """What the harness is worth: it finds every planted defect, and nothing in the store without one.
 
-``QUIVER_DEFECTS`` says how many of them are tried, evenly spread; ``all`` tries each. Without it
-the store without a defect meets fewer faults in each life. DEFECTS.md tells what other methods
-find of them.
+``QUIVER_DEFECTS`` says how many of them are tried, evenly spread; ``all`` tries each, make crash
+eight. Without it four are, and the store without a defect meets fewer faults in each life.
+DEFECTS.md tells what other methods find of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 PLANTED = Path(__file__).parent / "planted"
 PAGE = Path(__file__).parent / "DEFECTS.md"
-SOME = 8
+SOME = 4
 ALL = "all"
 SECONDS_MAX = 900
 

@@ -54,3 +54,10 @@ def test_each_sample_runs_behind_those_before_it(tmp_path, monkeypatch, capsys) 
 def test_every_verb_has_a_row() -> None:
     rows = re.findall(r"^\| `quiver ([a-z-]+)", PAGE.read_text(), re.MULTILINE)
     assert [*rows, "version"] == list(VERBS)
+
+
+def test_each_page_of_bytes_is_linked() -> None:
+    root = PAGE.parent
+    pages = {str(page.relative_to(root)) for page in root.glob("quiver/**/FORMAT.md")}
+    assert pages == set(re.findall(r"\]\((quiver/[^)]*/FORMAT\.md)\)", PAGE.read_text()))
+    assert len(pages) > 15

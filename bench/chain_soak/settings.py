@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 
 from bench.kit import ROOT
+from bench.play import Play
 from quiver.chain.wire import WireOptions, read_tls
 
 __all__ = ["LIFE", "PATIENCE", "Setup", "certificate", "etcd_kit", "row", "tcp_proxy", "value_of"]
@@ -30,10 +29,9 @@ sys.path.remove(_KIT)
 
 
 @dataclass(frozen=True)
-class Setup:
-    """One play. It goes to each process as JSON."""
+class Setup(Play):
+    """One play."""
 
-    folder: str
     metadata: str
     rf: dict[str, int]
     """Of each partition."""
@@ -42,15 +40,6 @@ class Setup:
     soft_bytes: int = 120_000
     every: float = 0.02
     """Seconds between two bundles."""
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read it as ``to_json`` gave it."""
-        return cls(**json.loads(text))
-
-    def to_json(self) -> str:
-        """Write it."""
-        return json.dumps(asdict(self))
 
     @property
     def wire(self) -> WireOptions:
@@ -63,10 +52,6 @@ class Setup:
         """The same for the command line."""
         pem = self.certificate
         return [*("--tls-cert", pem, "--tls-key", f"{pem}.key", "--tls-ca", pem)] if pem else []
-
-    def log(self, name: str) -> str:
-        """What somebody said."""
-        return os.path.join(self.folder, f"{name}.log")
 
 
 def certificate(path: str, names: Sequence[str]) -> str:

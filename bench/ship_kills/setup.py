@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-from dataclasses import asdict, dataclass, field
-from typing import Final, Self
+from dataclasses import dataclass, field
+from typing import Final
 
+from bench.play import Play
 from quiver.ship.objects import open_bucket
 from quiver.ship.queue import Queue, QueueOptions
 
@@ -19,10 +19,9 @@ _LENGTH_MAX: Final = 300
 
 
 @dataclass(frozen=True)
-class Setup:
-    """One play. It goes to each process as JSON."""
+class Setup(Play):
+    """One play."""
 
-    folder: str
     url: str
     options: dict[str, str] = field(default_factory=dict, repr=False)
     grace: float = 8.0
@@ -33,15 +32,6 @@ class Setup:
     """Seconds for which a change of the queue is tried: the rest of the grace is for one try."""
     page_entries: int = 64
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read it as ``to_json`` gave it."""
-        return cls(**json.loads(text))
-
-    def to_json(self) -> str:
-        """Write it, credentials of the server and all."""
-        return json.dumps(asdict(self))
-
     @property
     def store(self) -> str:
         """The store that writers append to."""
@@ -51,10 +41,6 @@ class Setup:
     def sink(self) -> str:
         """The database of the consumer."""
         return os.path.join(self.folder, "sink.db")
-
-    def log(self, name: str) -> str:
-        """What an actor said."""
-        return os.path.join(self.folder, f"{name}.log")
 
     def queue(self, who: str) -> Queue:
         """Open the queue; ``who`` can be told from others by each request."""

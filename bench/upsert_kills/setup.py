@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Self
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pyarrow as pa
 
+from bench.play import Play
 from quiver.disk import LocalDisk
 from quiver.ship.objects import Bucket, FolderBucket, open_bucket
 from quiver.testing.real.watched_disk import WatchedDisk
@@ -32,28 +32,14 @@ _SIZES: Final = (0, 1, 12, 60, 60, 60, 400)
 
 
 @dataclass(frozen=True)
-class Setup:
-    """One play. It goes to each process as JSON."""
+class Setup(Play):
+    """One play."""
 
-    folder: str
     url: str = ""
     """"" for a folder of this machine."""
     options: dict[str, str] = field(default_factory=dict, repr=False)
     grace: float = 3.0
     """Seconds for which what was dropped can still be read."""
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read it as ``to_json`` gave it."""
-        return cls(**json.loads(text))
-
-    def to_json(self) -> str:
-        """Write it, credentials of the server and all."""
-        return json.dumps(asdict(self))
-
-    def log(self, name: str) -> str:
-        """What an actor said."""
-        return os.path.join(self.folder, f"{name}.log")
 
     def store(self, who: str, stop_before: int = 0) -> Bucket:
         """Open the store; ``who`` can be told from others by each request.

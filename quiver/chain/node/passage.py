@@ -165,9 +165,9 @@ def _joined(frames: Sequence[Entries]) -> Iterator[Entries]:
         while end < len(frames) and size + len(frames[end].body) <= _FRAME_BYTES:
             size += len(frames[end].body)
             end += 1
-        body = frames[begin].body
-        if end - begin > 1:
-            body = memoryview(b"".join(frame.body for frame in frames[begin:end]))
         first, last = frames[begin], frames[end - 1]
-        yield Entries(first.epoch, first.offset, last.last_seq, body)
+        if first is not last:
+            body = memoryview(b"".join(frame.body for frame in frames[begin:end]))
+            first = Entries(first.epoch, first.offset, last.last_seq, body)
+        yield first
         begin = end

@@ -45,6 +45,8 @@ class Entries(NamedTuple):
     """Where in the block the first byte belongs; a block begins at 0."""
     last_seq: int
     body: memoryview
+    crc: int | None = None
+    """CRC32C of the body, where it is known: as the first one that sent it computed it."""
 
 
 class Ack(NamedTuple):

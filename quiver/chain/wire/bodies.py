@@ -26,10 +26,11 @@ def batch_of(body: bytes | memoryview) -> pa.RecordBatch:
 
 
 def with_body(frame: Frame, body: bytes | memoryview) -> tuple[pa.RecordBatch, bytes]:
-    """Give a batch and what goes beside it."""
+    """Give a batch and what goes beside it; a checksum is made unless the frame has one."""
     if not body:
         return batch_of(b""), encode_frame(frame)
-    return batch_of(body), encode_frame(frame_of(frame, body))
+    whole = frame if frame.body_len else frame_of(frame, body)
+    return batch_of(body), encode_frame(whole)
 
 
 def put_frame(writer: Any, frame: Frame, body: bytes | memoryview = b"") -> None:  # noqa: ANN401

@@ -116,7 +116,9 @@ class Incoming:
         if frame.number != self.route.block.number:
             raise DamagedEntry("a frame is of another block", found=frame.number)
         if frame.kind is FrameKind.ENTRIES:
-            self._stream.send(Entries(frame.epoch, frame.offset, frame.last_seq, body))
+            self._stream.send(
+                Entries(frame.epoch, frame.offset, frame.last_seq, body, frame.body_crc)
+            )
         elif frame.kind is not FrameKind.HEARTBEAT:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")
 

@@ -22,7 +22,7 @@ from quiver.source.stores import Position
 from quiver.spark import options as o
 from quiver.spark.schema import arrow_schema, to_spark, to_spark_schema
 from quiver.spark.stream_query import with_metadata
-from quiver.spark.upsert import preparing, sharing, ways
+from quiver.spark.upsert import preparing, ways
 from quiver.spark.upsert.batches import Batches, Target
 from quiver.spark.upsert.formulas import Compared, Formula, Named, Value
 from quiver.spark.upsert.places import ORDER, PLACE, QUIVER
@@ -234,11 +234,9 @@ def test_a_write_that_fails_in_the_middle_leaves_garbage_and_no_row(rig, way, mo
     assert rig.change_count() == 30
 
 
-def test_a_bucket_that_fails_fails_its_task_when_nothing_is_at_work_any_more(
+def test_a_bucket_that_fails_fails_its_batch_when_nothing_is_at_work_any_more(
     rig, monkeypatch
 ) -> None:
-    monkeypatch.setattr(ways, "DRIVER_BYTES", -1)
-    monkeypatch.setattr(sharing, "THREADS", 2)
     rig.segment([op(key, "a") for key in range(30)])
     rig.start()
     write, turns = FolderBucket.write, itertools.count()

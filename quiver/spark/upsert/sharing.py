@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,6 @@ from quiver.upsert.rows import Commands, buckets_of, reduce, settled
 __all__ = ["Packing", "Sharing"]
 
 Places: TypeAlias = npt.NDArray[np.int64]
-
-THREADS: Final = 1
-"""Of a task. With two, one works while the other waits for the disk; not before it is sure that
-nothing hangs on a machine under load."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +67,9 @@ class Sharing:
         """Take numbers of tasks, give rows of ``wire.RESULT``."""
         settle()
         for number in _numbers(batches):
-            yield from self.share(number, threads=THREADS)
+            yield from self.share(number)
 
-    def share(self, number: int, *, threads: int) -> Iterator[pa.RecordBatch]:
+    def share(self, number: int, *, threads: int = 1) -> Iterator[pa.RecordBatch]:
         """Do what one task does; the first one says how far all of them came, and reads for all."""
         ends = self.prepare.ends()
         read = _Counted(self.straight.tables(self.spans, ends, cuts=False))

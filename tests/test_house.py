@@ -160,6 +160,12 @@ def no_sleep(path: str, text: str) -> Iterator[str]:
     yield from (f"{path}:{line}: sleeps" for line in calls(text, "time.sleep", "sleep"))
 
 
+def spark_apart(path: str, text: str) -> Iterator[str]:
+    """Only one folder is searched for tests of Spark."""
+    if not path.startswith("tests/spark/") and re.search(r"pytest\.mark\.spark\b", text):
+        yield f"{path}: marked with spark outside of tests/spark: nothing runs it"
+
+
 WIDE_RULES: list[Rule] = [short_files, short_lines, short_functions, no_postponed_work]
 HOUSE_RULES: list[Rule] = [
     few_positional_parameters,
@@ -169,7 +175,7 @@ HOUSE_RULES: list[Rule] = [
     kit_is_a_leaf,
     engine_and_os,
 ]
-TEST_RULES: list[Rule] = [no_sleep]
+TEST_RULES: list[Rule] = [no_sleep, spark_apart]
 EVERY_RULE = [*WIDE_RULES, *HOUSE_RULES, *TEST_RULES]
 
 
@@ -247,6 +253,7 @@ LONG_DOC = '"""' + "word\n" * 70 + '"""'
         (engine_and_os, "quiver/engine/a.py", "import os\nos.unlink('x')", "os.getpid()"),
         (engine_and_os, "quiver/engine/a.py", "from os import unlink", "import os"),
         (no_sleep, "tests/a.py", "time.sleep(1)", "clock.step(1)"),
+        (spark_apart, "tests/a/b.py", "@pytest.mark." + "spark", "@pytest.mark.sparkling"),
     ],
 )
 def test_the_rule_tells_bad_from_good(rule: Rule, path: str, bad: str, good: str) -> None:

@@ -113,9 +113,10 @@ mutate: $(READY) ## change the formats in every small way: what do the tests not
 crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECTS=all tries each planted one
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
 	QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_CAMPAIGN=all \
-		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all QUIVER_UPSERT=all \
+		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all QUIVER_UPSERT=all QUIVER_EXPORT=all \
 		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper \
-		tests/upsert/feeding tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
+		tests/upsert/feeding tests/upsert/persist/test_pieces.py tests/progress/test_holes.py \
+		tests/export/test_export_of_stores.py tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py --timeout 3600
 	@echo "kills of Spark and of all others, side by side"
 	@$(MAKE) --no-print-directory $(BESIDE) crash-spark crash-others
 

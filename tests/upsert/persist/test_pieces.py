@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from quiver.upsert.persist.ranges import ranges
 from quiver.upsert.rows import Definition
 from quiver.upsert.tending import Limits, tend
 
+SEEDS = 3 if os.environ.get("QUIVER_UPSERT") == "all" else 1
 ONE = Definition(DEFINITION.key, DEFINITION.value, 1)
 
 
@@ -52,7 +54,7 @@ def small(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("hashes", [hashes_of, eight_hashes], ids=["hashes", "eight hashes"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_folds_and_merges_in_pieces_keep_every_epoch(small, hashes, seed) -> None:
     lot = random.Random(seed)
     rig = Rig(MemoryBucket(), ONE, hashes=hashes)

@@ -39,6 +39,17 @@ def test_a_body_comes_as_it_was_sent():
     assert (bytes(body), frame.body_len) == (BODY, len(BODY))
 
 
+def test_what_is_sent_is_in_memory_of_arrows_own():
+    before = pa.total_allocated_bytes()
+    batch, beside = with_body(FRAME, memoryview(pa.py_buffer(BODY)))
+    values = batch.column(0).buffers()
+    sizes = [each.size for each in (*values, beside) if each is not None]
+    assert sum(sizes) > len(BODY)
+    assert pa.total_allocated_bytes() - before >= sum(sizes)
+    del batch, beside, values
+    assert pa.total_allocated_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("begin", "end"),
     [(0, 200 << 20), (-(200 << 20), 0), (1 << 40, (1 << 40) + 500), (500, 0), (0, -1), (1, 600)],

@@ -12,25 +12,38 @@ from quiver.chain.wire.format import check_body, decode_frame, encode_frame, fra
 from quiver.chain.wire.messages import Frame
 from quiver.errors import DamagedEntry
 
-__all__ = ["SCHEMA", "batch_of", "joined", "put_frame", "taken", "with_body"]
+__all__ = ["SCHEMA", "batch_of", "joined", "owned", "put_frame", "taken", "with_body"]
 
 SCHEMA = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
 _OFFSETS = struct.Struct("<qq")
 
 
+def owned(data: bytes | memoryview) -> pa.Buffer:
+    """Copy what Flight sends into memory of Arrow's own.
+
+    Threads of gRPC let go of it when they like, at the end of a process too; to let go of memory of
+    Python's they take the interpreter's lock, which has no interpreter any more by then: the
+    process ends with a segmentation fault.
+    """
+    buffer = pa.allocate_buffer(len(data))
+    if len(data):
+        memoryview(buffer).cast("B")[:] = memoryview(data).cast("B")
+    return buffer
+
+
 def batch_of(body: bytes | memoryview) -> pa.RecordBatch:
-    """View a body as a batch, without a copy."""
-    offsets = pa.py_buffer(_OFFSETS.pack(0, len(body)))
-    values = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(body)])
+    """Copy a body into a batch."""
+    offsets = owned(_OFFSETS.pack(0, len(body)))
+    values = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, owned(body)])
     return pa.RecordBatch.from_arrays([values], schema=SCHEMA)
 
 
-def with_body(frame: Frame, body: bytes | memoryview) -> tuple[pa.RecordBatch, bytes]:
+def with_body(frame: Frame, body: bytes | memoryview) -> tuple[pa.RecordBatch, pa.Buffer]:
     """Give a batch and what goes beside it; a checksum is made unless the frame has one."""
     if not body:
-        return batch_of(b""), encode_frame(frame)
+        return batch_of(b""), owned(encode_frame(frame))
     whole = frame if frame.body_len else frame_of(frame, body)
-    return batch_of(body), encode_frame(whole)
+    return batch_of(body), owned(encode_frame(whole))
 
 
 def put_frame(writer: Any, frame: Frame, body: bytes | memoryview = b"") -> None:  # noqa: ANN401
@@ -38,7 +51,7 @@ def put_frame(writer: Any, frame: Frame, body: bytes | memoryview = b"") -> None
     if body:
         writer.write_with_metadata(*with_body(frame, body))
     else:
-        writer.write_metadata(encode_frame(frame))
+        writer.write_metadata(owned(encode_frame(frame)))
 
 
 def taken(chunk: Any) -> tuple[Frame, memoryview]:  # noqa: ANN401

@@ -14,7 +14,7 @@ from quiver.addresses import parse_address
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peer
 from quiver.chain.wire.answering import Desk
-from quiver.chain.wire.bodies import SCHEMA, batch_of, with_body
+from quiver.chain.wire.bodies import SCHEMA, batch_of, owned, with_body
 from quiver.chain.wire.client import ACTION
 from quiver.chain.wire.flights import as_flight
 from quiver.chain.wire.format import decode_message, encode_frame, encode_message
@@ -113,7 +113,7 @@ class _Door:
             raise InputError("entries are sent on a stream that was opened")
         self._streams.feed(asked.stream, reader)
 
-    def read(self, ticket: bytes) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+    def read(self, ticket: bytes) -> Iterator[tuple[pa.RecordBatch, pa.Buffer]]:
         """Give frames: of entries, of a segment, or what comes back on a stream."""
         asked = decode_message(ticket)
         match asked:
@@ -132,7 +132,7 @@ class _Door:
             kind = FrameKind.ENTRIES if piece else FrameKind.HEARTBEAT
             yield with_body(Frame(kind, block.number, 0, offset), piece)
             offset += len(piece)
-        yield batch_of(b""), encode_frame(Frame(FrameKind.ACK, block.number, 0, offset))
+        yield batch_of(b""), owned(encode_frame(Frame(FrameKind.ACK, block.number, 0, offset)))
 
     def _entries(self, block: BlockName, offset: int, *, live: bool) -> Iterator[memoryview]:
         for piece in self.peer.read(block, offset, live=live):
@@ -187,7 +187,7 @@ class _Flight(flight.FlightServerBase):
             answer = self._door.act(action.body.to_pybytes())
         except Exception as error:
             raise as_flight(error, self._door.peer.name) from error
-        return [flight.Result(pa.py_buffer(answer))]
+        return [flight.Result(owned(answer))]
 
     def list_actions(self, _context: Any) -> list[Any]:  # noqa: ANN401
         return [(ACTION, "a call between nodes of a chain")]

@@ -209,7 +209,7 @@ $(FUZZ_READY): $(READY) fuzz/requirements.lock
 	@touch $@
 
 fuzz: $(FUZZ_READY) ## feed every parser what a fuzzer makes up, FUZZ_SECONDS (60) for each
-	@set -e; for target in acks batch copies ipc ledger otap persist progress queue record retention segment shipper source timeline upstream wal wire; do \
+	@set -e; for target in acks batch copies ipc ledger otap persist progress queue record retention segment shipper source subscribing timeline upstream wal wire; do \
 		echo "fuzz $$target for $(FUZZ_SECONDS) s"; \
 		$(BIN)/python fuzz/run.py $$target $(FUZZ_SECONDS); done
 

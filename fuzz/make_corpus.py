@@ -322,6 +322,17 @@ def otap_seeds() -> dict[str, bytes]:
     } | {"status": b"\0" + struct.pack("<I", len(answer)) + answer}
 
 
+def subscribing_seeds() -> dict[str, bytes]:
+    kinds = ("snapshot", "join", "take", "ack", "nack", "reject")
+    golden = {kind: (GOLDEN / "subscribing" / kind).read_bytes() for kind in kinds}
+    return {
+        **golden,
+        "all": b"\n".join(golden.values()),
+        "newer": golden["snapshot"].replace(b'"version":1', b'"version":2'),
+        "torn": golden["snapshot"][:-30],
+    }
+
+
 SEEDS = {
     "wal": wal_seeds,
     "wire": wire_seeds,
@@ -340,6 +351,7 @@ SEEDS = {
     "segment": segment_seeds,
     "shipper": shipper_seeds,
     "source": source_seeds,
+    "subscribing": subscribing_seeds,
     "upstream": upstream_seeds,
 }
 

@@ -15,6 +15,7 @@
 ``rolling``     from one block to the next: when, and in which order what is done
 ``sealing``     who may write to a block, and where it ends when its chain breaks
 ``serving``     a node as a process: from offline to serving, and back
+``subscribing`` subscribers whose marks are a partition of their own
 ``tending``     the auditor's pass: finish, copy, drop; and abandon
 ``wire``        nodes that speak to each other by Arrow Flight
 ``workers``     who does what goes on beside the caller: threads, or a test's lot
@@ -32,11 +33,13 @@ from quiver.chain.placing import Lease, choose, repairs
 from quiver.chain.record import Block, Partition, Record
 from quiver.chain.rolling import Roll, RollRules
 from quiver.chain.sealing import Answer, Decision, Sealed, Wait, decide
+from quiver.chain.subscribing import ChainSubscription, SubscriberRules
 from quiver.chain.workers import ThreadWorkers
 
 __all__ = [
     "Answer",
     "Block",
+    "ChainSubscription",
     "Copies",
     "CopyRules",
     "Decision",
@@ -53,6 +56,7 @@ __all__ = [
     "Roll",
     "RollRules",
     "Sealed",
+    "SubscriberRules",
     "Surroundings",
     "ThreadWorkers",
     "Wait",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Self
 
 from quiver.addresses import parse_address
@@ -14,15 +15,31 @@ from quiver.chain.metadata import Metadata, open_metadata, swap
 from quiver.chain.peers import decode_layout, encode_layout
 from quiver.chain.placing import Node
 from quiver.chain.reading import ChainCursor, CursorRules
-from quiver.chain.reading.following import Followed
+from quiver.chain.reading.following import Followed, follow
+from quiver.chain.subscribing import (
+    ChainSubscription,
+    Purged,
+    Reach,
+    SubscriberRules,
+    SubscriberView,
+    drop_subscriber,
+    is_ack_partition,
+    list_subscribers,
+    purge_acked,
+)
+from quiver.chain.subscribing.log import SLOT
+from quiver.chain.subscribing.starting import start_subscriber
 from quiver.chain.wire import CarriedMetadata, RemotePeer, Tls, WireOptions
 from quiver.chain.workers import ThreadWorkers
 from quiver.clock import Clock, SystemClock
+from quiver.engine.start import Start
 from quiver.errors import ConfigError, InputError, MissingError, QuiverError
 from quiver.slots import Slot, SlotTable
 
 __all__ = ["Cluster", "connect", "is_address"]
 
+_LOOK_PATIENCE: Final = 3.0
+"""Seconds for which marks that nobody gives are waited for, by whoever only looks."""
 _SCHEMES: Final = ("quiver://", "quiver+tls://")
 
 
@@ -75,8 +92,9 @@ class Cluster:
         return self._metadata
 
     def partitions(self) -> list[str]:
-        """List the partitions that there are, sorted."""
-        return list_partitions(self._metadata)
+        """List the partitions that there are, sorted, without what subscribers keep."""
+        found = list_partitions(self._metadata)
+        return [name for name in found if not is_ack_partition(name)]
 
     def slots(self, partition: str) -> SlotTable | None:
         """Give the slots of a partition; None as long as nobody has begun to load it."""
@@ -94,6 +112,16 @@ class Cluster:
         rules: LoaderRules | None = None,
     ) -> Loader:
         """Take a partition to write it; see ``Loader``. Its slots stay what they were at first."""
+        if is_ack_partition(partition):
+            raise InputError(f"{partition} is what a subscriber keeps its marks in")
+        return self._load(partition, slots, rules)
+
+    def _load(
+        self,
+        partition: str,
+        slots: SlotTable | Mapping[str, int] | Iterable[str | Slot],
+        rules: LoaderRules | None,
+    ) -> Loader:
         table = SlotTable.of(slots)
         self._keep_layout(partition, table)
         around = Surroundings(
@@ -130,6 +158,45 @@ class Cluster:
         names = [partitions] if isinstance(partitions, str) else list(partitions)
         return ChainCursor(names, self._followed, rules=rules, clock=self._clock)
 
+    def subscribe(
+        self,
+        name: str,
+        partitions: str | Sequence[str] = (),
+        *,
+        start: Start = "earliest",
+        rules: SubscriberRules | None = None,
+    ) -> ChainSubscription:
+        """Take bundles as the subscriber ``name``, which is registered if it is new.
+
+        Bundles of finished blocks with all their copies come, of these partitions, or of all that
+        there are and come. A new subscriber gets everything that is still there, or what ``start``
+        says: ``"latest"`` is what no sealed block has yet, a time (nanoseconds since 1970,
+        ``datetime``, ISO 8601) what is of that time or later. Its marks and acks are a partition of
+        their own, with as many copies. Whoever had the name is fenced. Names: as a store's, up to
+        95 characters.
+        """
+        given = [partitions] if isinstance(partitions, str) else list(partitions)
+        return start_subscriber(
+            self._reach(), name, given, start=start, rules=rules or SubscriberRules()
+        )
+
+    def subscribers(self) -> list[SubscriberView]:
+        """Give all subscribers, by name, with how far they are with each partition."""
+        return list_subscribers(self._reach(patience=_LOOK_PATIENCE))
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a subscriber for good; whoever has the name is fenced."""
+        drop_subscriber(self._reach(), name)
+
+    def purge_acked(self, partitions: str | Sequence[str] = ()) -> list[Purged]:
+        """Purge blocks of which every subscriber of their partition is done with all bundles.
+
+        Nothing is ever purged by itself. Blocks with dead letters stay, and what is behind them;
+        so does a partition that nobody subscribed to.
+        """
+        given = [partitions] if isinstance(partitions, str) else list(partitions)
+        return purge_acked(self._reach(), given)
+
     def close(self) -> None:
         """Let go of connections; loaders and cursors are closed by themselves."""
         self.members.close()
@@ -152,6 +219,19 @@ class Cluster:
 
         return Followed(
             self._metadata, self.members, self._clock, partition, slots, start_ns=0, end_ns=0
+        )
+
+    def _reach(self, patience: float = 30.0) -> Reach:
+        return Reach(
+            self._metadata,
+            self.members,
+            self._clock,
+            self.partitions,
+            self.slots,
+            lambda name, rules: self._load(name, [SLOT], rules),
+            lambda name: follow(
+                replace(self._followed(name), end_ns=(1 << 63) - 1, patience=patience)
+            ),
         )
 
     def _keep_layout(self, partition: str, slots: SlotTable) -> None:

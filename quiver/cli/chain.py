@@ -11,7 +11,7 @@ __all__ = ["VERBS", "chain"]
 VERBS: Final[dict[str, str]] = {
     "ls": "List partitions, or the blocks of some.",
     "mirror": "Read partitions into a store of this machine, each bundle once.",
-    "status": "Say which nodes there are, and whether each block has its copies.",
+    "status": "Say which nodes there are, if blocks have their copies, how far subscribers are.",
     "top": "Watch nodes and partitions live.",
     "repair": "Look after all partitions once, now.",
     "balance": "Move blocks from fuller nodes to emptier ones now.",

@@ -115,6 +115,22 @@ def test_what_is_damaged_is_in_the_status(run, place, nodes) -> None:
     assert "segment is gone" in run("chain", "status", "--metadata", place).out
 
 
+def test_how_far_subscribers_are_is_in_the_status(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+    with nodes.cluster() as cluster, cluster.subscribe("report", "core_0") as subscription:
+        for _ in range(3):
+            subscription.next(PATIENCE).ack()
+        (told,) = json.loads(run("chain", "status", "--metadata", place, "--json").out)[
+            "subscribers"
+        ]
+        assert (told["name"], told["is_taken"], told["fault"]) == ("report", True, "")
+        (mark,) = told["partitions"]
+        assert mark["partition"] == "core_0"
+        assert mark["blocks_behind"] == len(blocks_of(nodes))
+        assert mark["pinned"] == mark["floor"] == blocks_of(nodes)[0].number
+        assert "report" in run("chain", "status", "--metadata", place).out
+
+
 def test_a_repair_without_partitions_has_nothing_to_do(run, place) -> None:
     found = run("chain", "repair", "--metadata", place)
     assert found.code == 0

@@ -87,8 +87,11 @@ class Nodes:
 
 
 @contextmanager
-def running(folder: Path, *names: str, options: WireOptions = STEADY) -> Iterator[Nodes]:
+def running(
+    folder: Path, *names: str, options: WireOptions = STEADY, audit: AuditRules | None = None
+) -> Iterator[Nodes]:
     nodes = Nodes(folder, options)
+    nodes.audit = audit or nodes.audit
     try:
         for name in names:
             nodes.start(name)

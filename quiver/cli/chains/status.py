@@ -33,7 +33,7 @@ def status(
     options: tuple[str, ...],
     wire: WireOptions,
 ) -> int:
-    """Say which nodes there are, and whether each block has its copies.
+    """Say which nodes there are, if blocks have their copies, how far subscribers are.
 
     Asks every node that does not say itself that it is offline. The exit code is 1 if a block has
     fewer copies than it should have on nodes that answer, and 7 if there is no such block and no
@@ -49,11 +49,20 @@ def status(
         nodes = list(pool.map(lambda member: _node(members, member), found))
     up = {each["name"] for each in nodes if each["is_reached"]}
     partitions = _partitions(metadata, up)
+    subscribers = _subscribers(metadata, wire)
     if output.as_json:
         wanted = sum(each["under_replicated"] for each in partitions)
-        output.document({"nodes": nodes, "partitions": partitions, "under_replicated": wanted})
+        output.document(
+            {
+                "nodes": nodes,
+                "partitions": partitions,
+                "subscribers": subscribers,
+                "under_replicated": wanted,
+            }
+        )
     else:
         _told(output, nodes, partitions)
+        _told_subscribers(output, subscribers)
     if any(each["under_replicated"] for each in partitions):
         return FOUND
     return OK if up else REMOTE
@@ -124,6 +133,37 @@ def _partitions(metadata: Metadata, up: set[str]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _subscribers(metadata: Metadata, wire: WireOptions) -> list[dict[str, Any]]:
+    from quiver.chain.cluster import Cluster
+
+    with Cluster(metadata, options=wire) as cluster:
+        return [
+            {
+                "name": view.name,
+                "wants_all": view.wants_all,
+                "is_taken": view.is_taken,
+                "fault": view.fault,
+                "partitions": [mark._asdict() for mark in view.marks],
+            }
+            for view in cluster.subscribers()
+        ]
+
+
+def _told_subscribers(output: Output, subscribers: list[dict[str, Any]]) -> None:
+    columns = ["partition", "floor", "open_count", "blocks_behind", "letter_count", "pinned"]
+    rows = [
+        [each["name"], *(mark[name] for name in columns)]
+        for each in subscribers
+        for mark in each["partitions"]
+    ]
+    if subscribers:
+        titles = ["partition", "floor", "open", "blocks behind", "dead letters", "needs from"]
+        output.table("subscribers", ["name", *titles], rows, empty="none has begun")
+    for each in subscribers:
+        if each["fault"]:
+            output.warn(f"subscriber {each['name']}: {each['fault']}")
 
 
 def _told(output: Output, nodes: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:

@@ -1,0 +1,193 @@
+"""What a subscriber's records come to: what it had of each partition, and where it goes on. Pure.
+
+Blocks come in order, so those between the floor and ``next_number`` are exactly the known ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quiver.chain.subscribing.records import (
+    Acked,
+    Joined,
+    LaneSnapshot,
+    Nacked,
+    Record,
+    Rejected,
+    Snapshot,
+    Taken,
+)
+from quiver.errors import DamagedEntry
+from quiver.subscriber import Member
+
+__all__ = ["DeadLetter", "Lane", "Marks"]
+
+
+class DeadLetter(NamedTuple):
+    """A bundle that was given up; a cursor at its time gives it, as long as it is not purged."""
+
+    partition: str
+    block: int
+    wal_seq: int
+    time_ns: int
+    attempt: int
+    reason: str
+
+
+class Lane:
+    """One partition of a subscriber. Not safe for threads."""
+
+    def __init__(
+        self,
+        partition: str,
+        floor: int,
+        *,
+        start_ns: int | None = None,
+        next_seq: int | None = None,
+    ) -> None:
+        """Begin at a block of which nothing was taken yet."""
+        self.partition = partition
+        self.start_ns = start_ns
+        self.member = Member(0, floor)
+        self.blocks: dict[int, Taken] = {}
+        self.next_number = floor
+        self.next_seq = next_seq
+        self.letters: list[Rejected] = []
+
+    @property
+    def floor(self) -> int:
+        """Of blocks below it all is done with."""
+        return self.member.progress.floor
+
+    @property
+    def open_count(self) -> int:
+        """How many bundles of the known blocks are not done with."""
+        return self.member.progress.lag
+
+    def take(self, taken: Taken) -> None:
+        """Know the next block."""
+        if taken.block < self.next_number:
+            raise DamagedEntry(
+                f"block {taken.block} of {self.partition} was taken before",
+                expected=f"{self.next_number} or more",
+                found=taken.block,
+            )
+        self.blocks[taken.block] = taken
+        self.member.add_segment(taken.block, taken.bundle_count)
+        self.next_number, self.next_seq = taken.block + 1, taken.end_seq
+
+    def resolve(self, block: int, first: int, count: int) -> None:
+        """Be done with bundles, whoever has them."""
+        self._check(block, first + count)
+        self.member.resolve(block, first, count)
+        self.tidy()
+
+    def hold_back(self, nack: Nacked) -> None:
+        """Offer a bundle again later."""
+        self._check(nack.block, nack.bundle_index + 1)
+        bundle = nack.block, nack.bundle_index
+        if not self.member.progress.is_resolved(*bundle):
+            self.member.replay_nack(bundle, nack.attempt, nack.not_before_ns)
+
+    def tidy(self) -> None:
+        """Forget blocks below the floor."""
+        floor = self.floor
+        for number in [each for each in self.blocks if each < floor]:
+            del self.blocks[number]
+            self.member.forget_segment(number)
+
+    def snapshot(self) -> LaneSnapshot:
+        """Give all that counts still."""
+        progress = self.member.progress
+        return LaneSnapshot(
+            self.partition,
+            self.floor,
+            self.start_ns,
+            self.next_number,
+            self.next_seq,
+            tuple(
+                (taken, tuple(progress.resolved_runs(number)))
+                for number, taken in self.blocks.items()
+            ),
+            tuple(
+                Nacked(self.partition, *bundle, *nack)
+                for bundle, nack in sorted(self.member.nacks.items())
+            ),
+            tuple(self.letters),
+        )
+
+    @classmethod
+    def restored(cls, found: LaneSnapshot) -> Lane:
+        """Make it what a snapshot says."""
+        lane = cls(found.partition, found.floor, start_ns=found.start_ns)
+        for taken, runs in found.blocks:
+            lane.take(taken)
+            for first, count in runs:
+                lane.member.resolve(taken.block, first, count)
+        lane.next_number, lane.next_seq = found.next_number, found.next_seq
+        for nack in found.nacks:
+            lane.hold_back(nack)
+        lane.letters = list(found.letters)
+        lane.tidy()
+        return lane
+
+    def _check(self, block: int, end: int) -> None:
+        taken = self.blocks.get(block)
+        if taken is None or end > taken.bundle_count:
+            raise DamagedEntry(
+                f"an outcome is of a bundle that {self.partition} never gave",
+                expected=f"block {self.floor} to {self.next_number - 1}",
+                found=f"block {block}, bundle {end - 1}",
+            )
+
+
+class Marks:
+    """All partitions of a subscriber. Not safe for threads."""
+
+    def __init__(self, *, wants_all: bool) -> None:
+        """Begin with none."""
+        self.wants_all = wants_all
+        self.is_gone = False
+        self.lanes: dict[str, Lane] = {}
+
+    def apply(self, record: Record) -> None:
+        """Take in what was written down; DamagedEntry if it makes no sense behind the others."""
+        match record:
+            case Snapshot():
+                self.wants_all, self.is_gone = record.wants_all, record.is_gone
+                self.lanes = {each.partition: Lane.restored(each) for each in record.lanes}
+            case Joined():
+                if record.partition not in self.lanes:
+                    place = record.partition, record.floor
+                    self.lanes[record.partition] = Lane(
+                        *place, start_ns=record.start_ns, next_seq=record.next_seq
+                    )
+            case Taken():
+                self._lane(record).take(record)
+            case Acked():
+                self._lane(record).resolve(*record[1:])
+            case Nacked():
+                self._lane(record).hold_back(record)
+            case Rejected():
+                lane = self._lane(record)
+                lane.resolve(record.block, record.bundle_index, 1)
+                lane.letters.append(record)
+
+    def snapshot(self) -> Snapshot:
+        """Give all that counts still."""
+        lanes = tuple(self.lanes[name].snapshot() for name in sorted(self.lanes))
+        return Snapshot(self.wants_all, self.is_gone, lanes)
+
+    def letters(self) -> list[DeadLetter]:
+        """Give what was given up, oldest first for each partition."""
+        return [
+            DeadLetter(each.partition, each.block, *each[3:])
+            for lane in self.lanes.values()
+            for each in lane.letters
+        ]
+
+    def _lane(self, record: Taken | Acked | Nacked | Rejected) -> Lane:
+        lane = self.lanes.get(record.partition)
+        if lane is None:
+            raise DamagedEntry(f"a record is of {record.partition}, which never joined")
+        return lane

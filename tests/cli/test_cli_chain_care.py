@@ -131,6 +131,21 @@ def test_how_far_subscribers_are_is_in_the_status(run, place, nodes) -> None:
         assert "report" in run("chain", "status", "--metadata", place).out
 
 
+def test_what_all_subscribers_have_is_purged_when_that_is_asked_for(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+    assert "nobody subscribed" in run("chain", "gc", "--metadata", place).out
+    first, *_, last = blocks_of(nodes)
+    with nodes.cluster() as cluster, cluster.subscribe("report", "core_0") as subscription:
+        while (handle := subscription.next(PATIENCE)).segment_seq < last.number:
+            handle.ack()
+        handle.defer()
+    (told,) = json.loads(run("chain", "gc", "--metadata", place, "--json").out)["partitions"]
+    assert (told["partition"], told["below"], told["held_by"]) == ("core_0", last.number, "report")
+    assert told["block_count"] > first.number
+    assert [each.number for each in blocks_of(nodes)] == [last.number]
+    assert "report" in run("chain", "gc", "core_0", "--metadata", place).out
+
+
 def test_a_repair_without_partitions_has_nothing_to_do(run, place) -> None:
     found = run("chain", "repair", "--metadata", place)
     assert found.code == 0

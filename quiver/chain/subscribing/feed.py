@@ -41,6 +41,10 @@ class Found:
     bundles: Sequence[Mapping[str, pa.RecordBatch]]
 
 
+class _Gap(MissingError):
+    """Bundles were purged before they came: to try again does not help."""
+
+
 @dataclass(slots=True)
 class _Head:
     """One partition on its way: what of it comes next, and when to look for more."""
@@ -130,8 +134,13 @@ class Feed:
                 if head.claim is None and not self._take_block(head):
                     return False
             self._blocks.load(lane.partition, head.claim.segment_seq)
+        except _Gap:
+            raise
         except MissingError as error:
-            return self._purged(head, error)
+            if head.claim is not None:
+                return self._purged(head, error)
+            self._failed(head, error)  # It was purged just now, or it is not there yet.
+            return False
         except RemoteError as error:
             self._failed(head, error)
             return False
@@ -202,7 +211,7 @@ class Feed:
 
     def _gap(self, lane: Lane, wanted: int, found: int) -> None:
         if self._fails_at_gaps:
-            raise MissingError(
+            raise _Gap(
                 f"bundles {wanted} to {found - 1} of {lane.partition} were purged before they came",
                 path=lane.partition,
                 hint='gap="tell" goes on behind them',
@@ -224,13 +233,14 @@ class Feed:
             self._write([Acked(lane.partition, taken.block, 0, taken.bundle_count)])
         return self._is_ready(head)
 
-    def _failed(self, head: _Head, error: RemoteError) -> None:
+    def _failed(self, head: _Head, error: RemoteError | MissingError) -> None:
         """Try again later, for a while."""
         now_ns = self._clock.monotonic_ns()
         self.trouble = error
         if head.failing_ns is None:
             head.failing_ns = now_ns
         head.look_ns = now_ns + _LOOK_NS
-        if not error.retryable or now_ns - head.failing_ns > _PATIENCE_NS:
+        is_over = isinstance(error, RemoteError) and not error.retryable
+        if is_over or now_ns - head.failing_ns > _PATIENCE_NS:
             head.failing_ns = None
             raise error

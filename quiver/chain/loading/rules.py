@@ -29,8 +29,8 @@ class LoaderRules:
     hard_bytes: int = 400_000_000
     """A block that has so much takes nothing more, while its end cannot be put: the metadata are
     away."""
-    window_bytes: int = 4 << 20
-    """So much is under way at once."""
+    window_bytes: int = 16 << 20
+    """So much is under way at once: a sync, and what comes meanwhile, on each node of a chain."""
     buffer_bytes: int = 64 << 20
     """So much is kept before whoever sends has to wait."""
 

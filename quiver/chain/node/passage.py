@@ -21,7 +21,7 @@ from quiver.errors import ClosedError, QuiverError, RemoteError
 
 __all__ = ["QUEUE_BYTES_MAX", "Passage"]
 
-QUEUE_BYTES_MAX: Final = 4 << 20
+QUEUE_BYTES_MAX: Final = 16 << 20
 """So much may wait for a sync before whoever sends has to; one frame is always taken."""
 _FRAME_BYTES: Final = 1 << 20
 _FRAMES_MAX: Final = 500

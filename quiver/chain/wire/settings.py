@@ -42,7 +42,7 @@ class WireOptions:
     """Of a call that makes or copies a segment."""
     frame_bytes: int = 1 << 20
     """Entries are gathered up to this before they are sent."""
-    window_bytes: int = 4 << 20
+    window_bytes: int = 16 << 20
     """So much is under way without an ack."""
     tls: Tls | None = None
     token: str = field(default="", repr=False)

@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-
 from bench.ingest import ours, raw
+from bench.ingest.bare import Bare, each_bare, grouped_bare
 from bench.ingest.frame import framed
 from bench.ingest.ours import INTERVAL, SEGMENT_BYTES, Bundles, Whole
 from bench.kit import Bench, quantile, warm
@@ -25,8 +24,6 @@ __all__ = ["each", "encoding", "log", "path"]
 _Found = TypeVar("_Found")
 _LOG_BYTES: Final = 256_000_000
 _WHOLE_BYTES: Final = 512 << 20
-_BUNDLE_BYTES_MAX: Final = 1 << 20
-_OPTIONS: Final = pa.ipc.IpcWriteOptions(use_threads=False)
 
 
 def _fresh(bench: Bench, act: Callable[[Path], _Found]) -> _Found:
@@ -61,6 +58,7 @@ def log(bench: Bench) -> None:
             ours=partial(_fresh, bench, partial(ours.grouped, bundles=bundles)),
             raw=partial(_fresh, bench, partial(append_grouped, frames=frames, interval=INTERVAL)),
             two=partial(_fresh, bench, partial(ours.grouped, bundles=bundles, threads=2)),
+            bare=partial(_fresh, bench, partial(grouped_bare, bundles=bundles)),
         )
         own = [took for took, _ in found["ours"]]
         took = statistics.median(own)
@@ -76,6 +74,7 @@ def log(bench: Bench) -> None:
         )
         two = [took for took, _ in found["two"]]
         bench.add("the same with two threads that append", found["raw"], two)
+        bench.add("the same by bare calls, with nothing of a store", found["raw"], found["bare"])
         if rows == 100:
             bundles_per_second = [len(bundles) / one for one in own]
             bench.add(
@@ -93,6 +92,7 @@ def each(bench: Bench) -> None:
     found = bench.interleave(
         ours=partial(_fresh, bench, partial(ours.each_synced, bundles=bundles)),
         raw=partial(_fresh, bench, partial(append_each_synced, frames=frames)),
+        bare=partial(_fresh, bench, partial(each_bare, bundles=bundles)),
     )
     own = [took for took, _ in found["ours"]]
     bench.add(
@@ -103,6 +103,11 @@ def each(bench: Bench) -> None:
         megabytes_per_second=sum(map(len, frames)) / statistics.median(map(sum, own)) / 1e6,
         cpu_microseconds_each=statistics.median(c for _, c in found["ours"]) / len(bundles) * 1e6,
     )
+    bench.add(
+        "the same by bare calls, with nothing of a store",
+        [sum(took) for took in found["raw"]],
+        [sum(took) for took in found["bare"]],
+    )
     for share, wanted in ((0.5, 1.4), (0.99, None)):
         bench.add(
             f"percentile {share * 100:g} of one synced append, by that of raw",
@@ -110,6 +115,10 @@ def each(bench: Bench) -> None:
             [quantile(took, share) for took in found["raw"]],
             wanted=None if wanted is None else ("at most", wanted),
             milliseconds=statistics.median(quantile(took, share) for took in own) * 1e3,
+            by_bare_calls=statistics.median(
+                quantile(bare, share) / quantile(bar, share)
+                for bare, bar in zip(found["bare"], found["raw"], strict=True)
+            ),
         )
 
 
@@ -193,8 +202,8 @@ def encoding(bench: Bench) -> None:
         entry_bytes = sum(map(len, make()))
         kept: deque[Any] = deque(maxlen=SEGMENT_BYTES // entry_bytes)
         found = bench.interleave(
-            ours=partial(_typical, lambda make=make, kept=kept: kept.append(make()), count),
-            raw=partial(_typical, _Bare(list(bundle.values())), count),
+            ours=partial(_typical, _keeping(make, kept), count),
+            raw=partial(_typical, partial(Bare(), list(bundle.values())), count),
         )
         bench.add(
             f"entry of a bundle of {rows:,} rows with its CRC, by bare pyarrow calls",
@@ -205,6 +214,10 @@ def encoding(bench: Bench) -> None:
         )
 
 
+def _keeping(make: Callable[[], Any], kept: deque[Any]) -> Callable[[], None]:
+    return lambda: kept.append(make())
+
+
 def _typical(act: Callable[[], Any], count: int) -> float:
     """Do something often; the median of its seconds."""
     took = []
@@ -213,21 +226,3 @@ def _typical(act: Callable[[], Any], count: int) -> float:
         act()
         took.append(time.perf_counter() - begun)
     return statistics.median(took)
-
-
-class _Bare:
-    """Batches one behind the other in memory that is there, as bare as pyarrow can."""
-
-    def __init__(self, batches: list[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._arena = memoryview(bytearray(SEGMENT_BYTES))
-        self._at = 0
-
-    def __call__(self) -> None:
-        if self._at + _BUNDLE_BYTES_MAX > len(self._arena):
-            self._at = 0
-        for batch in self._batches:
-            sink: Any = pa.FixedSizeBufferWriter(pa.py_buffer(self._arena[self._at :]))
-            with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
-                writer.write_batch(batch)
-            self._at += sink.tell()

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.kit import ROOT, Bench
+from bench.kit import ROOT, Bench, warm
 from bench.opening.profiles import profile_table
 from bench.wal import raw
 from quiver.disk import LocalDisk
@@ -42,8 +42,12 @@ def python(*arguments: object, check: bool = True) -> list[str]:
 
 
 def copied(whole: Path, folder: Path) -> Path:
-    """Copy a store as it was left, holes and all; what is read of it comes from the disk."""
+    """Copy a store as it was left, holes and all; what is read of it comes from the disk.
+
+    The page cache is warm: the segment is written by whoever opens it.
+    """
     shutil.rmtree(folder, ignore_errors=True)
+    warm(whole.parent)
     subprocess.run(["cp", "-a", whole, folder], check=True)
     os.sync()
     return folder

@@ -41,7 +41,7 @@ from quiver.disk.quarantine import copy_file, copy_range, save_bytes
 from quiver.disk.replace import TEMPORARY, NewFile, is_temporary, remove, replace, write_new
 from quiver.disk.vfs import FILE_MODE, SEALED_MODE, Bytes, Disk, File, Lock, Stat
 from quiver.disk.watch import Watch
-from quiver.disk.window import PassingWindow, Window
+from quiver.disk.window import PassingWindow, Window, read_into
 
 __all__ = [
     "FILE_MODE",
@@ -79,6 +79,7 @@ __all__ = [
     "read_along",
     "read_apart",
     "read_foreign",
+    "read_into",
     "remove",
     "remove_forgotten",
     "replace",

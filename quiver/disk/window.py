@@ -7,7 +7,7 @@ from typing import Final
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
-__all__ = ["WINDOW_BYTES", "PassingWindow", "Window"]
+__all__ = ["WINDOW_BYTES", "PassingWindow", "Window", "read_into"]
 
 WINDOW_BYTES: Final = 4 << 20
 """How much is read at a time, unless more is asked for."""
@@ -68,8 +68,13 @@ class PassingWindow:
         return bytes(self._view[inside : inside + length])
 
     def _read(self, offset: int, length: int) -> int:
-        if isinstance(self._file, LocalFile):
-            return self._file.read_into(offset, self._buffer[:length])
-        data = self._file.read(offset, length)
-        self._buffer[: len(data)] = data
-        return len(data)
+        return read_into(self._file, offset, self._buffer[:length])
+
+
+def read_into(file: File, offset: int, target: memoryview) -> int:
+    """Read as many bytes as ``target`` has room for, or the file has; how many those were."""
+    if isinstance(file, LocalFile):
+        return file.read_into(offset, target)
+    data = file.read(offset, len(target))
+    target[: len(data)] = data
+    return len(data)

@@ -20,7 +20,7 @@ import numpy as np
 
 from quiver.ipc import StreamRoom, out_of_memory
 
-__all__ = ["SLAB_BYTES", "Arena"]
+__all__ = ["SLAB_BYTES", "Arena", "new_memory"]
 
 SLAB_BYTES: Final = 8 << 20
 _FIRST_BYTES: Final = 256 << 10
@@ -65,6 +65,11 @@ class Arena:
     def give_back(self, slab: StreamRoom) -> None:
         """Let others fill the rest of a slab."""
         self._begun.append(slab)
+
+
+def new_memory(byte_count: int) -> memoryview:
+    """Take memory for bytes that come; CapacityError if there is none."""
+    return memoryview(_memory(byte_count))
 
 
 def _memory(byte_count: int) -> Any:  # noqa: ANN401

@@ -11,18 +11,15 @@ fault or a hostile file. With the policy ``strict`` it is decoded, and refused, 
 
 from __future__ import annotations
 
-from typing import Self
-
 from quiver.config import LimitsConfig
-from quiver.disk import File, save_bytes
+from quiver.disk import save_bytes
 from quiver.engine.core import Core, Sealed
+from quiver.engine.log_files import LogFiles
 from quiver.engine.progress import progress_of
-from quiver.errors import DamagedEntry, DamageError, MissingError
+from quiver.errors import DamagedEntry, DamageError
 from quiver.ipc import decode_stream
 from quiver.payload import EncodedBundle, StoredBundle
 from quiver.segment import OpenSegment
-from quiver.wal import Place
-from quiver.wal.format import LENGTH, decode_stored
 
 __all__ = ["check_readable", "fetch_stored"]
 
@@ -57,12 +54,12 @@ def fetch_stored(core: Core, sealed: Sealed) -> None:
     before = sealed.content
     sound = OpenSegment(core.config.segment)
     found: list[DamageError] = []
-    with _LogFiles(core) as files:
-        for bundle in before.bundles:
+    with LogFiles(core, before.bundles) as files:
+        for place, bundle in enumerate(before.bundles):
             try:
                 whole = bundle
                 if isinstance(whole, StoredBundle):
-                    whole = files.fetch(whole)
+                    whole = files.fetch(place, whole)
                     check_readable(core, whole, limits)
             except DamagedEntry as error:
                 name = f"bundle-{bundle.wal_seq}.bin"
@@ -83,49 +80,3 @@ def fetch_stored(core: Core, sealed: Sealed) -> None:
                     core.events.warning(
                         "recovery.damage", path=damage.path, offset=damage.offset, error=damage
                     )
-
-
-class _LogFiles:
-    """The files of the log, one open at a time: bundles come in the order in which they are."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._generation = -1
-        self._file: File | None = None
-        self.last: list[bytes] = []
-        """What was read last."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def fetch(self, stored: StoredBundle) -> EncodedBundle:
-        """Read a bundle; raises DamagedEntry if it is gone or not what it was, StorageError."""
-        self.last = []
-        with self._core.lock:
-            # Once it is open, what becomes of its name and of the log does not matter.
-            path, (generation, offset) = self._core.where_in_log(
-                Place(stored.generation, stored.offset)
-            )
-            place = self._core.disk.locate(path)
-            try:
-                file = self._open(path, generation)
-            except MissingError as error:
-                text = f"bundle {stored.wal_seq} is gone with its file of the log"
-                raise DamagedEntry(text, path=place, offset=offset) from error
-        body = file.read(offset + LENGTH.size, stored.length)
-        self.last = [body]
-        try:
-            return decode_stored(body, stored.checksum)
-        except DamagedEntry as error:
-            raise error.at(place, base=offset) from error
-
-    def _open(self, path: str, generation: int) -> File:
-        if self._file is None or generation != self._generation:
-            self.__exit__()
-            self._file = None
-            self._file, self._generation = self._core.disk.open(path), generation
-        return self._file

@@ -363,7 +363,7 @@ def decode_bundle(frame: Frame) -> EncodedBundle:
     return EncodedBundle(frame.wal_seq, max(frame.ingestion_ns, 0), tuple(payloads), note)
 
 
-def decode_stored(body: bytes, checksum: int) -> EncodedBundle:
+def decode_stored(body: bytes | memoryview, checksum: int) -> EncodedBundle:
     """Read a bundle out of the body of an entry that was good when it had this checksum.
 
     Raises DamagedEntry if it has another one now.

@@ -13,7 +13,7 @@ from gated_disk import PATIENCE
 from store_kit import bundle, numbers, on_memory
 
 import quiver
-from quiver.engine import sealed
+from quiver.engine import log_files, sealed
 from quiver.testing import MemoryDisk
 from quiver.testing.memory_file import MemoryFile
 
@@ -138,6 +138,7 @@ def test_recovered_bundles_are_found_although_the_log_rotates_meanwhile(
         return honest(file, offset, length)
 
     with monkeypatch.context() as patch:
+        patch.setattr(log_files, "_AT_ONCE", 1)  # One read for each.
         patch.setattr(MemoryFile, "read", read)
         store.finalize()
     assert taken == [4, 5, 6, 7]

@@ -142,6 +142,32 @@ def test_a_log_that_cannot_be_read_for_a_while_loses_nothing(
     assert numbers(store) == [0, 1, 2, 3, 4]
 
 
+def test_entries_that_follow_each_other_are_read_at_once_and_what_is_between_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was damaged when the log was replayed the disk may not give at all by now."""
+    disk = killed(6)
+    with on_memory(disk, segment=WAITING) as before:
+        bad = before._core.open_segment.bundles[2]
+        flip(disk, bad.offset + bad.length // 2)
+        abandon(before)
+    store = on_memory(disk, segment=WAITING)
+    assert len(store.recovery.damage) == 1
+    honest = MemoryFile.read
+    reads: list[int] = []
+
+    def read(file: MemoryFile, offset: int, length: int) -> bytes:
+        if file.path == LOG:
+            assert not offset <= bad.offset + bad.length // 2 < offset + length
+            reads.append(length)
+        return honest(file, offset, length)
+
+    monkeypatch.setattr(MemoryFile, "read", read)
+    store.finalize()
+    assert numbers(store) == [0, 1, 3, 4, 5]
+    assert len(reads) == 2
+
+
 def rotate(disk: MemoryDisk) -> None:
     """Nothing: the log rotates by itself."""
 

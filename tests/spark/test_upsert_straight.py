@@ -241,9 +241,11 @@ def test_a_bucket_that_fails_fails_its_batch_when_nothing_is_at_work_any_more(
     rig.start()
     write, turns = FolderBucket.write, itertools.count()
     failed, written = threading.Event(), list[str]()
+    writers = set[threading.Thread]()
 
     def failing(self: FolderBucket, name: str, data: Any) -> None:
         if name.startswith("runs/"):
+            writers.add(threading.current_thread())
             turn = next(turns)
             if turn == 1:
                 failed.set()
@@ -252,11 +254,10 @@ def test_a_bucket_that_fails_fails_its_batch_when_nothing_is_at_work_any_more(
             written.append(name)
         write(self, name, data)
 
-    before = set(threading.enumerate())
     monkeypatch.setattr(FolderBucket, "write", failing)
     with pytest.raises(Died):
         rig.put(Position(1), commits=False)
-    assert set(threading.enumerate()) <= before
+    assert not any(writer.is_alive() for writer in writers - {threading.current_thread()})
     assert all((rig.folder / "collection" / name).exists() for name in written)
     assert written
     assert Collection.open(rig.bucket).snapshot().files == ()

@@ -220,7 +220,7 @@ class Play:
                 time.sleep(0.02)
 
     def _loader_is_gone(self, name: str) -> bool:
-        if said := self.writers[name].ended_by_itself():
+        if said := self.writers[name].how_it_ended():
             self.problems.append(said)
         return bool(said)
 
@@ -236,9 +236,9 @@ class Play:
     def _ended(self, settles: float) -> Outcome:
         verdict = Verdict()
         if not self.problems:
-            for name, writer in self.writers.items():
-                if code := writer.end():
-                    self.problems.append(f"the loader of {name} ended with {code}")
+            for writer in self.writers.values():
+                if writer.end():
+                    self.problems.append(writer.how_it_ended())
             verdict = judge(self.cluster, _NODES, self.acks, readers=self.readers, seconds=settles)
         outcome = Outcome(
             problems=self.problems + verdict.problems,

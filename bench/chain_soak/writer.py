@@ -79,8 +79,8 @@ class WriterProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
 
-    def ended_by_itself(self) -> str:
-        """Say with what it ended that nobody asked for; empty if it runs."""
+    def how_it_ended(self) -> str:
+        """Say with what it ended, and what it told last; empty if it runs."""
         if self.process is None or self.process.poll() is None:
             return ""
         said = Path(self._setup.log(f"writer {self.partition}")).read_text()[-2000:]

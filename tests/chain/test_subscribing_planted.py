@@ -1,8 +1,12 @@
-"""A life of a subscriber finds what is planted; else what it does not find means nothing."""
+"""A life of a subscriber finds what is planted; else what it does not find means nothing.
+
+Plain runs plant a third of it; with QUIVER_CHAIN=all, as make crash has it, each is planted.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -191,6 +195,8 @@ PLANTED = [
     letters_are_not_kept,
     floor_is_the_newest,
 ]
+if os.environ.get("QUIVER_CHAIN") != "all":
+    PLANTED = [ack_in_memory_alone, snapshot_alone_is_read, letters_are_not_kept]
 
 
 def lived(tmp_path) -> None:

@@ -35,7 +35,7 @@ _SET_ASIDE_BYTES_MAX: Final = 4 << 20
 """ext4 keeps this much ready for files below 64 KiB; those can still be written."""
 
 _TRIM_SECONDS: Final = 0.002
-_TRIM_QUIET: Final = 15
+_TRIM_QUIET: Final = 50
 """After so many looks without a change the trim is over; it knows of more blocks than statvfs."""
 _TRIM_SECONDS_MAX: Final = 20.0
 

@@ -22,7 +22,7 @@ from quiver.testing import Loss
 from .sound_store import FILES, sound_store
 from .wreck import Damage, Yard
 
-STEP = 1 if os.environ.get("QUIVER_DAMAGE") in ("all", "every") else 29
+STEP = 1 if os.environ.get("QUIVER_DAMAGE") in ("all", "every") else 43
 SAME_SHAPE = ("newest segment",)
 """Tried at a seventh of the places: the other segment is built alike."""
 

@@ -44,7 +44,7 @@ TARGETS = (
     "wal",
     "wire",
 )
-MUTANTS = int(os.environ.get("QUIVER_MUTANTS", "250"))
+MUTANTS = int(os.environ.get("QUIVER_MUTANTS", "150"))
 SECONDS_MAX = 100
 MEMORY_MAX = 2 << 30
 

@@ -19,7 +19,7 @@ from writers import write
 
 import quiver
 
-KILLS = int(os.environ.get("QUIVER_WRITER_KILLS", "10"))
+KILLS = int(os.environ.get("QUIVER_WRITER_KILLS", "6"))
 PATIENCE = 60
 SPAWN = multiprocessing.get_context("forkserver")
 SMALL: dict[str, Any] = {

@@ -23,7 +23,7 @@ from quiver.testing.real import (
 )
 from quiver.testing.subject import Loss
 
-CUTS = int(os.environ.get("QUIVER_POWER_CUTS", "40"))
+CUTS = int(os.environ.get("QUIVER_POWER_CUTS", "24"))
 """Half of them on each file system: two fifths at acts and at moments, one fifth in a row."""
 
 AT_ACTS = AT_MOMENTS = CUTS // 5

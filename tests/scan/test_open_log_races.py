@@ -18,7 +18,7 @@ import quiver
 from quiver.disk import Disk
 from quiver.scan import OpenBundle, SegmentRef
 
-STEP = 1 if os.environ.get("QUIVER_RACES") == "all" else 8
+STEP = 1 if os.environ.get("QUIVER_RACES") == "all" else 13
 KEEP = {"segment": {"target_size": "1GiB", "max_open_duration": "1h"}}
 CONFIGS: dict[str, dict[str, Any]] = {
     "punched": {"wal": {"reclaim_size": 1}},

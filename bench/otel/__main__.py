@@ -14,7 +14,7 @@ from bench.otel.latency import A_SECOND, latency
 from bench.otel.overload import STORE, TAKEN_A_SECOND, TIMES, overload
 from bench.otel.passing import passing
 from bench.otel.requests import BODY_BYTES
-from bench.otel.senders import CONNECTIONS, IN_FLIGHT
+from bench.otel.senders import CONNECTIONS, CONSUMERS, IN_FLIGHT
 
 TITLE: Final = "Telemetry: reading and keeping it, and a store in the middle of a pipeline"
 LIBRARIES: Final = ("grpcio", "protobuf", "opentelemetry-sdk")
@@ -36,9 +36,11 @@ in a process of its own that answers at once. Sender, `quiver run` and sink shar
   that come while a receiver is at others become one batch, which is measured with {FEW} records
   each; one of them that comes alone costs what the row below it says.
 - *With a store, by the same without*: one file of a pipeline for `quiver run` with the persistence
-  node between receiver and exporter, and without that node; {CONNECTIONS} connections with
-  {IN_FLIGHT} calls under way on each over gRPC, one over HTTP. The time is that from the first
-  request to the last one in the sink, all of them acknowledged. Without a store the answer of the
+  node between receiver and exporter, and without that node; over gRPC {CONNECTIONS} connections
+  with {IN_FLIGHT} calls under way on each, over HTTP {CONSUMERS} with one on each, as the sending
+  queue of a collector has that many consumers. With {CONNECTIONS} over HTTP all of them often wait
+  for the same sync, which the row without a goal tells. The time is that from the first request
+  to the last one in the sink, all of them acknowledged. Without a store the answer of the
   sink is what the sender waits for; with it a sync of the disk, and the sink is fed beside. Both
   sides send on requests as they came and check them once; with a store the exporter keeps up, so
   that requests are written to the log, and to no segment.

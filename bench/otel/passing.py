@@ -9,14 +9,33 @@ from typing import Final, NamedTuple
 from bench.kit import Bench, warm
 from bench.otel.pipelines import Running, running
 from bench.otel.requests import log_request
-from bench.otel.senders import push
+from bench.otel.senders import CONNECTIONS, CONSUMERS, push
 from bench.otel.sink import SinkClient, sink_process
 
 __all__ = ["passing"]
 
 WANTED: Final = 1.05
-SHAPES: Final = (("gRPC", 1_000, 600_000), ("HTTP", 1_000, 600_000), ("gRPC", 8_192, 800_000))
-"""The protocol of the sender, records of a request, and records of a round."""
+
+
+class Shape(NamedTuple):
+    """What is sent, and how."""
+
+    protocol: str
+    connections: int
+    records: int
+    """Of one request."""
+    total: int
+    """Records of one round."""
+    is_goal: bool = True
+    """Not where the sender has so few requests under way that it waits for a sync each time."""
+
+
+SHAPES: Final = (
+    Shape("gRPC", CONNECTIONS, 1_000, 600_000),
+    Shape("HTTP", CONSUMERS, 1_000, 600_000),
+    Shape("HTTP", CONNECTIONS, 1_000, 600_000, is_goal=False),
+    Shape("gRPC", CONNECTIONS, 8_192, 800_000),
+)
 
 
 class Passed(NamedTuple):
@@ -32,16 +51,18 @@ class _Side:
     def __init__(self, pipeline: Running, sink: SinkClient) -> None:
         self._pipeline, self._sink = pipeline, sink
 
-    def pass_on(self, protocol: str, records: int, total: int) -> Passed:
+    def pass_on(self, shape: Shape, scale: float) -> Passed:
         """Send until all are taken, and have come to the sink."""
-        template, count = log_request(records), max(total // records, 24)
+        protocol, template = shape.protocol, log_request(shape.records)
+        count = max(int(shape.total * scale) // shape.records, 24)
+        address = self._pipeline.address(protocol)
         self._sink.take()
         cpu, begun = self._pipeline.cpu(), time.perf_counter()
-        again = push(protocol, self._pipeline.address(protocol), template, 0, count)
+        again = push(protocol, address, template, count, connections=shape.connections)
         came = self._sink.wait(count)
         took = time.perf_counter() - begun
         assert came == count, f"{came} of {count} requests came"
-        return Passed(took, self._pipeline.cpu() - cpu, count * records, again)
+        return Passed(took, self._pipeline.cpu() - cpu, count * shape.records, again)
 
 
 STORES: Final = {"kept": {}, "as Arrow": {"otlp_handling": "convert_to_arrow"}}
@@ -56,32 +77,24 @@ def passing(bench: Bench) -> None:
         arrow = running(bench.folder, "arrow", sink.port, store=STORES["as Arrow"], **how)
         with straight as a, kept as b, arrow as c:
             sides = {"straight": _Side(a, sink), "kept": _Side(b, sink), "arrow": _Side(c, sink)}
-            for protocol, records, total in SHAPES:
-                _shape(bench, sides, protocol, (records, int(total * bench.scale)))
+            for shape in SHAPES:
+                _shape(bench, sides, shape)
 
 
-def _shape(bench: Bench, sides: dict[str, _Side], protocol: str, sizes: tuple[int, int]) -> None:
-    records, total = sizes
+def _shape(bench: Bench, sides: dict[str, _Side], shape: Shape) -> None:
     warm(bench.folder)
     found: dict[str, list[Passed]] = bench.interleave(
         **{
-            name: lambda side=side: side.pass_on(protocol, records, total)
+            name: lambda side=side: side.pass_on(shape, bench.scale)
             for name, side in sides.items()
-            if name != "arrow" or protocol == "gRPC"
+            if name != "arrow" or shape.protocol == "gRPC"
         }
     )
-    for name, words, wanted in (
-        ("kept", "with a store", ("at most", WANTED)),
-        ("arrow", "with a store that has Arrow", None),
-    ):
-        if name in found:
-            _row(
-                bench,
-                f"{protocol}, requests of {records:,} log records: {words}",
-                found,
-                name,
-                wanted,
-            )
+    told = f"{shape.protocol}, {shape.connections} connections, {shape.records:,} log records each"
+    wanted = ("at most", WANTED) if shape.is_goal else None
+    _row(bench, f"{told}: with a store", found, "kept", wanted)
+    if "arrow" in found:
+        _row(bench, f"{told}: with a store that has Arrow", found, "arrow", None)
 
 
 def _row(

@@ -13,11 +13,13 @@ import grpc
 
 from bench.otel.requests import Template
 
-__all__ = ["CONNECTIONS", "Paced", "push"]
+__all__ = ["CONNECTIONS", "CONSUMERS", "IN_FLIGHT", "Paced", "push"]
 
 CONNECTIONS: Final = 4
 IN_FLIGHT: Final = 6
 """Calls of one connection of gRPC; of HTTP/1.1 there is one."""
+CONSUMERS: Final = 10
+"""Connections of HTTP/1.1: as many as a sending queue of the collector has consumers."""
 _EXPORT: Final = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 _AGAIN_SECONDS: Final = 0.05
 _OPTIONS: Final = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
@@ -43,9 +45,11 @@ class _Numbers:
             yield number
 
 
-def push(protocol: str, address: str, template: Template, first: int, count: int) -> int:
+def push(
+    protocol: str, address: str, template: Template, count: int, *, connections: int = CONNECTIONS
+) -> int:
     """Send so many until each was taken; how often the answer was to send one again."""
-    numbers, again = _Numbers(first, count), [0]
+    numbers, again = _Numbers(0, count), [0]
     act = {"gRPC": _push_grpc, "HTTP": _push_http}[protocol]
     failed: list[BaseException] = []
 
@@ -55,7 +59,7 @@ def push(protocol: str, address: str, template: Template, first: int, count: int
         except BaseException as error:  # noqa: BLE001 It is raised by whoever waits.
             failed.append(error)
 
-    threads = [threading.Thread(target=run) for _ in range(CONNECTIONS)]
+    threads = [threading.Thread(target=run) for _ in range(connections)]
     for thread in threads:
         thread.start()
     for thread in threads:

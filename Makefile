@@ -45,7 +45,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-seen test-others test-spark coverage mutate crash crash-spark crash-others soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
+.PHONY: help setup lock fmt lint test test-seen test-others test-spark coverage mutate crash crash-spark crash-others properties soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -197,6 +197,9 @@ bench-spark: $(BENCH_READY) ## Spark jobs from a store against Parquet; writes b
 otlp: $(READY) ## requests of OTLP of every shape there and back, EXAMPLES (1000) for each test; twenty minutes
 	QUIVER_OTLP_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -o timeout=0 -n $(JOBS) tests/otel/test_otlp_*.py \
 		tests/otel/test_traces_metrics.py tests/otel/test_json.py
+
+properties: $(READY) ## all tests that make up their inputs, EXAMPLES (1000) inputs each; an hour
+	QUIVER_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -o timeout=0 -n $(JOBS) -m "hypothesis and not spark" tests
 
 soak: $(READY) ## what crash does, for hours; writes bench/SOAK.md
 	$(BIN)/python -m bench.soak

@@ -18,7 +18,13 @@ from quiver.disk.local_file import LocalFile
 
 LOST = "lost without an outcome"
 # No test asserts a time, and a machine that does other things too is slow now and then.
-settings.register_profile("quiver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "quiver",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    # So many in each run, others each time; ``make properties`` takes as many as one likes.
+    max_examples=int(os.environ.get("QUIVER_EXAMPLES", "40")),
+)
 settings.load_profile("quiver")
 
 OPENED = pytest.StashKey[list[Any]]()

@@ -23,9 +23,10 @@ take the same batches in turn, another one first each time, and hold the same ro
 
 - *Spark*: the batch lies in a store as one segment. Its time is Spark's `addBatch`: from reading
   the segment to the manifest that names the new epoch; `whole` is the micro-batch with its planning
-  and its log. Up to 16 MiB of segments the driver takes by itself, what is larger two tasks; a job
-  of two that do nothing is measured too, for that much of it is Spark's. It is tended behind that,
-  before another side has its turn. The JVM has a heap of 1 GiB.
+  and its log. It is all done in the driver, whose cores are those of Spark's workers here. It is
+  tended behind that, before another side has its turn. The JVM has a heap of 1 GiB.
+- *Spark as with workers elsewhere*: up to 16 MiB of segments the driver takes by itself, what is
+  larger two tasks; a job of two that do nothing is measured too, for that much of it is Spark's.
 - *Without Spark*: from the table in memory to the manifest, on all cores. `tended`: with folding
   and merging of files behind it.
 - *delta-rs*: MERGE into a table in a folder, of the table in memory, on all cores. It refuses two

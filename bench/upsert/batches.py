@@ -9,7 +9,7 @@ from bench.kit import Bench
 from bench.upsert.gauges import memory_of
 from bench.upsert.load import mixed
 from bench.upsert.plots import Line, Panel
-from bench.upsert.sides import DELTA, OURS, SPARK, Sides, sides
+from bench.upsert.sides import DELTA, OURS, SPARK, TASKS, Sides, sides
 
 __all__ = ["add", "batches", "panels"]
 
@@ -53,7 +53,8 @@ def _sizes(bench: Bench, every: Sides, keys: int) -> dict[str, Any]:
                 for name, seconds in took.items():
                     found[size].setdefault(name, []).append(seconds)
     for size, sums in found.items():
-        for side in (SPARK, OURS):
+        in_tasks = (TASKS,) if size == SIZES[-1] else ()  # Smaller ones the driver always takes.
+        for side in (SPARK, *in_tasks, OURS):
             if DELTA in sums:
                 add(bench, side, size, sums)
     if DELTA in found[SIZES[-1]]:
@@ -68,12 +69,12 @@ def _sizes(bench: Bench, every: Sides, keys: int) -> dict[str, Any]:
 
 def add(bench: Bench, side: str, size: int, sums: dict[str, list[float]]) -> None:
     median = {name: statistics.median(values) for name, values in sums.items()}
-    extra = (f"{SPARK}, whole",) if side == SPARK else (f"{OURS}, tended",)
+    extra = (f"{OURS}, tended",) if side == OURS else (f"{side}, whole",)
     bench.add(
         f"{size:,} commands, {side}: its batch by MERGE",
         sums[side],
         sums[DELTA],
-        wanted=("at most", _WANTED[size]) if size in _WANTED else None,
+        wanted=("at most", _WANTED[size]) if size in _WANTED and side != TASKS else None,
         seconds=median[side],
         **{f"seconds {name.rpartition(', ')[2]}": median[name] for name in extra},
         seconds_of_MERGE=median[DELTA],
@@ -92,6 +93,8 @@ def _many(bench: Bench, every: Sides, keys: int) -> dict[str, list[float]]:
         every.ours.take(commands)
         every.ours.tend()
         every.spark.take(commands)
+        if every.tasks is not None:
+            every.tasks.take(commands)
         if every.delta is not None:
             every.delta.take(commands)
         jvm, workers = every.spark.memory()

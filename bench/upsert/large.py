@@ -26,6 +26,8 @@ _ROUNDS: Final = 3
 _GROWS: Final = 1.5
 """At most, from one million keys to ten."""
 _FLAT: Final = 1.2
+_DRIVER_BYTES: Final = 0.5e9
+"""What a worker may have: here the driver is the only one."""
 _EARLY: Final = 3
 """Pieces of an initial snapshot after which memory should not grow any more."""
 
@@ -69,21 +71,14 @@ def growth(bench: Bench) -> None:
 
 
 def initial(bench: Bench) -> None:
-    """Make a collection of ten million keys, a million at a time; then give it small batches."""
+    """Make a collection of ten million keys, in tens; then give small batches to it and a tenth."""
     keys = max(int(KEYS[-1] * bench.scale), 10_000)
     folder = bench.folder / "initial"
     folder.mkdir()
-    found = {OURS: _child(folder, keys)}
-    with bench_session(folder) as spark:
-        side = Sparked(spark, folder / "spark")
-        try:
-            found[SPARK] = _through_spark(side, keys)
-            small = [
-                side.take(mixed(max(int(SIZE * bench.scale), 10), keys, number)).batch
-                for number in range(_ROUNDS * bench.rounds + 1)
-            ][1:]
-        finally:
-            side.stop()
+    found = {OURS: _child(folder / "ours", keys, 0)}
+    found[SPARK] = _child(folder / "spark", keys, _ROUNDS * bench.rounds + 1)
+    grown = found[SPARK].pop("grown")
+    first, last = (found[SPARK].pop(str(count)) for count in (keys // 10, keys))
     bench.more["initial"] = found
     for name, told in found.items():
         for who in [key for key in told if key != "seconds"]:
@@ -97,51 +92,77 @@ def initial(bench: Bench) -> None:
                 megabytes=values[-1] / 1e6,
                 seconds=sum(told["seconds"]),
             )
-    if "by_size" in bench.more:
-        before = bench.more["by_size"][str(SIZE)][SPARK]
-        bench.add(
-            f"{SIZE:,} commands, {SPARK}: {KEYS[-1]:,} keys by {KEYS[1]:,}",
-            sorted(small)[:: max(len(small) // len(before), 1)][: len(before)],
-            sorted(before),
-            wanted=("at most", _GROWS),
-            milliseconds_first=statistics.median(before) * 1e3,
-            milliseconds_last=statistics.median(small) * 1e3,
-        )
-    bench.more["spark_by_keys"] = {str(keys): small}
+    most = max(grown)
+    bench.add(
+        f"{KEYS[1]:,} commands, {SPARK}: most memory of the driver above what it has, by 0.5 GB",
+        [most],
+        [_DRIVER_BYTES],
+        wanted=("at most", 1.0),
+        megabytes=most / 1e6,
+    )
+    bench.add(
+        f"{SIZE:,} commands, {SPARK}: {KEYS[-1]:,} keys by {KEYS[1]:,}",
+        last,
+        first,
+        wanted=("at most", _GROWS),
+        milliseconds_first=statistics.median(first) * 1e3,
+        milliseconds_last=statistics.median(last) * 1e3,
+    )
+    bench.more["spark_by_keys"] = {str(keys // 10): first, str(keys): last}
 
 
-def _through_spark(side: Sparked, keys: int) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {"seconds": [], "JVM": [], "largest worker": []}
-    for piece in snapshot(keys, piece=keys // 10):
-        found["seconds"].append(side.take(piece).batch)
-        jvm, workers = side.memory()
-        found["JVM"].append(float(jvm.most))
-        found["largest worker"].append(float(max(worker.most for worker in workers)))
-    return found
-
-
-def _child(folder: Path, keys: int) -> dict[str, Any]:
+def _child(folder: Path, keys: int, batches: int) -> dict[str, Any]:
+    """Load a collection in a process of its own; with Spark, if it is to take batches then."""
+    folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "bench.upsert.large", str(folder / "child"), str(keys)],
+        [sys.executable, "-m", "bench.upsert.large", str(folder), str(keys), str(batches)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def _load(folder: Path, keys: int) -> dict[str, list[float]]:
     """Load a collection in this process, and say how much memory that took so far."""
     found: dict[str, list[float]] = {"seconds": [], "the process": []}
-    ours = Ours(folder)
+    ours = Ours(folder / "collection")
     for piece in snapshot(keys, piece=keys // 10):
         found["seconds"].append(clocked(lambda piece=piece: (ours.take(piece), ours.tend())))
-        memory = memory_of()
-        assert memory is not None
-        found["the process"].append(float(memory.most))
+        found["the process"].append(_most())
     ours.close()
     return found
+
+
+def _load_with_spark(folder: Path, keys: int, batches: int) -> dict[str, list[float]]:
+    """Load one with Spark, and one of a tenth; then give both small batches, in turn."""
+    found: dict[str, list[float]] = {"seconds": [], "JVM": [], "driver": [], "grown": []}
+    with bench_session(folder) as spark:
+        side, less = Sparked(spark, folder / "all"), Sparked(spark, folder / "tenth")
+        try:
+            for piece in snapshot(keys, piece=keys // 10):
+                found["seconds"].append(side.take(piece).batch)
+                found["JVM"].append(float(side.memory()[0].most))
+                found["driver"].append(_most())
+                found["grown"].append(float(side.grown))
+            for piece in snapshot(keys // 10, piece=keys // 100):
+                less.take(piece)
+            for number in range(batches):
+                for each, count in ((less, keys // 10), (side, keys)):
+                    took = each.take(mixed(max(SIZE * keys // KEYS[-1], 10), count, number)).batch
+                    if number:
+                        found.setdefault(str(count), []).append(took)
+        finally:
+            side.stop()
+            less.stop()
+    return found
+
+
+def _most() -> float:
+    memory = memory_of()
+    assert memory is not None
+    return float(memory.most)
 
 
 def panels(bench: Bench) -> list[Panel]:
@@ -152,9 +173,7 @@ def panels(bench: Bench) -> list[Panel]:
         for side in (OURS, DELTA)
         if all(side in sums for sums in by_keys.values())
     ]
-    if "by_size" in bench.more:
-        spark = {str(int(KEYS[1] * bench.scale)): bench.more["by_size"][str(SIZE)][SPARK]}
-        spark |= bench.more["spark_by_keys"]
+    if spark := bench.more.get("spark_by_keys"):
         lines.append(Line(SPARK, [float(keys) for keys in spark], list(spark.values())))
     memory = [
         Line(
@@ -173,4 +192,5 @@ def panels(bench: Bench) -> list[Panel]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_load(Path(sys.argv[1]), int(sys.argv[2]))))
+    where, count, small = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    print(json.dumps(_load_with_spark(where, count, small) if small else _load(where, count)))

@@ -16,10 +16,11 @@ from bench.upsert.ours import Ours
 from bench.upsert.spark_side import Sparked
 from quiver.spark import session
 
-__all__ = ["DELTA", "OURS", "SPARK", "Sides", "bench_session", "sides"]
+__all__ = ["DELTA", "OURS", "SPARK", "TASKS", "Sides", "bench_session", "sides"]
 
 OURS: Final = "without Spark"
 SPARK: Final = "Spark"
+TASKS: Final = "Spark as with workers elsewhere"
 DELTA: Final = "delta-rs"
 _WARM_BYTES: Final = 128 << 20
 
@@ -43,12 +44,13 @@ def bench_session(folder: Path) -> Iterator[Any]:
 
 
 class Sides:
-    """The same collection three times; ``take`` says how long each needs for a batch."""
+    """The same collection several times; ``take`` says how long each needs for a batch."""
 
     def __init__(self, bench: Bench, folder: Path, spark: Any) -> None:
         self._folder, self._turn = bench.folder, 0
         self.ours = Ours(folder / "ours")
         self.spark = None if spark is None else Sparked(spark, folder / "spark")
+        self.tasks = None if spark is None else Sparked(spark, folder / "tasks", in_tasks=True)
         self.delta = None
         if missing := delta_missing():
             print(f"NOT MEASURED: delta-rs: {missing}", flush=True)
@@ -63,13 +65,15 @@ class Sides:
             seconds[OURS] += clocked(lambda piece=piece: self.ours.take(piece))
             if self.spark is not None:
                 seconds[SPARK] += self.spark.take(piece).batch
+            if self.tasks is not None:
+                self.tasks.take(piece)
             if self.delta is not None:
                 seconds[DELTA] += clocked(lambda piece=piece: self.delta.load(piece))
         return seconds
 
     def take(self, commands: pa.Table) -> dict[str, float]:
         """Give each a batch, another one first each time; seconds of each, and of their parts."""
-        acts = [self._ours, *([self._spark] if self.spark else [])]
+        acts = [self._ours, *([self._spark, self._in_tasks] if self.spark else [])]
         acts += [self._delta] if self.delta else []
         self._turn += 1
         first = self._turn % len(acts)
@@ -89,6 +93,11 @@ class Sides:
         took = self.spark.take(commands)
         return {SPARK: took.batch, f"{SPARK}, whole": took.trigger}
 
+    def _in_tasks(self, commands: pa.Table) -> dict[str, float]:
+        assert self.tasks is not None
+        took = self.tasks.take(commands)
+        return {TASKS: took.batch, f"{TASKS}, whole": took.trigger}
+
     def _delta(self, commands: pa.Table) -> dict[str, float]:
         assert self.delta is not None
         unique: list[pa.Table] = []
@@ -99,7 +108,7 @@ class Sides:
     def differing(self) -> list[str]:
         """Name the sides that hold other rows than ours; our own collection is read whole."""
         wanted = self.ours.rows().sort_by(KEY)
-        others = {SPARK: self.spark, DELTA: self.delta}
+        others = {SPARK: self.spark, TASKS: self.tasks, DELTA: self.delta}
         return [
             name
             for name, side in others.items()
@@ -108,8 +117,9 @@ class Sides:
 
     def stop(self) -> None:
         """End what runs."""
-        if self.spark is not None:
-            self.spark.stop()
+        for side in (self.spark, self.tasks):
+            if side is not None:
+                side.stop()
         self.ours.close()
 
 

@@ -7,16 +7,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from unittest import mock
 
 import pyarrow as pa
 
 import quiver
 from bench.demo_stream.processes import descendants
 from bench.kit import clocked
-from bench.upsert.gauges import Memory, memory_of
+from bench.upsert.gauges import Memory, forget_most, memory_of
 from bench.upsert.load import GONE, KEY, ORDER, VALUE
 from bench.upsert.ours import BUCKETS, rows_of
 from quiver.spark import upsert as start_upsert
+from quiver.spark.upsert import ways
 from quiver.spark.upsert.tending import THREAD
 
 __all__ = ["Sparked", "Took"]
@@ -39,15 +41,18 @@ class Took(NamedTuple):
 
 
 class Sparked:
-    """A query that takes one segment with each micro-batch."""
+    """A query that takes one segment with each micro-batch; larger ones in tasks, if told to."""
 
-    def __init__(self, spark: Any, folder: Path) -> None:
+    def __init__(self, spark: Any, folder: Path, *, in_tasks: bool = False) -> None:
         folder.mkdir()
+        self._local_times = 1 if in_tasks else ways.LOCAL_TIMES
         self._spark, self._folder = spark, folder
         self._collection = folder / "collection"
         self._store = quiver.open(folder / "store", slots=[SLOT], config=_CONFIG, worker=False)
         self._query: Any = None
         self._told = -1
+        self.grown = 0
+        """Bytes of memory that the last batch took in this process for a while."""
 
     def _start(self) -> Any:
         checkpoint = str(self._folder / "checkpoint")
@@ -70,9 +75,14 @@ class Sparked:
         """Put a batch into the store, and wait until the query has it."""
         self._store.append({SLOT: commands})
         self._store.finalize()
+        before = forget_most()
         if self._query is None:
             self._query = self._start()
-        self._query.processAllAvailable()
+        with mock.patch.object(ways, "LOCAL_TIMES", self._local_times):
+            self._query.processAllAvailable()
+        own = memory_of()
+        assert own is not None
+        self.grown = own.most - before
         for thread in threading.enumerate():  # What tends has ended before others are timed.
             if thread.name == THREAD:
                 thread.join()

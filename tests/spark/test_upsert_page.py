@@ -97,6 +97,8 @@ def test_what_the_page_says_of_ways_is_so() -> None:
         f"up to {ways.DRIVER_BYTES >> 20} MiB, and a collection of at most {ways.DRIVER_BUCKETS}"
         in PAGE
     )
-    assert f"up to {ways.TASKS_BYTES >> 20} MiB" in PAGE
+    local = ways.DRIVER_BYTES * ways.LOCAL_TIMES >> 20
+    assert f"up to {local} MiB with a `local` master of at most {ways.LOCAL_CORES} cores" in PAGE
+    assert f"of a store, up to {ways.TASKS_BYTES >> 20} MiB" in PAGE
     assert ways.TASKS_MAX == 8
     assert "at most eight tasks" in PAGE

@@ -3,7 +3,8 @@
 ==========  ====================================================================================
 way         of which batches
 ==========  ====================================================================================
-``driver``  straight, and small: a job of Spark takes longer to begin than they take
+``driver``  straight, and small: a job of Spark takes longer to begin than they take; or Spark's
+            workers are on the driver's machine, and have no other cores than its threads
 ``tasks``   straight, and not too large: each task reads all, and keeps what is of its buckets
 ``shares``  straight, and large: each task reads a share, and packs it for the shuffle
 ``rows``    all others: of other sources, or where Spark has computed something
@@ -43,6 +44,10 @@ __all__ = ["Found", "Work"]
 
 DRIVER_BYTES: Final = 16 << 20
 """At most so much of a store is read by the driver itself, for one batch."""
+LOCAL_TIMES: Final = 8
+"""So many times as much where all tasks of Spark would run on the driver's own cores."""
+LOCAL_CORES: Final = 4
+"""On more of them several processes may be faster than the threads of one."""
 DRIVER_BUCKETS: Final = 64
 """And into at most so many buckets: for each it writes a file."""
 TASKS_BYTES: Final = 128 << 20
@@ -136,7 +141,8 @@ class Work:
         size, buckets = given.byte_count * (_GROWS if given.may_grow else 1), self.snapshot.buckets
         cores = max(1, spark.sparkContext.defaultParallelism)
         here = isinstance(self.store, FolderBucket) and buckets <= DRIVER_BUCKETS
-        if here and size <= DRIVER_BYTES:
+        is_local = cores <= LOCAL_CORES and spark.sparkContext.master.startswith("local")
+        if here and size <= DRIVER_BYTES * (LOCAL_TIMES if is_local else 1):
             rows = self._sharing(straight, given, 1).share(0, threads=min(buckets, cores))
             return Found.of("driver", chain.from_iterable(map(_pairs, rows)))
         if size <= TASKS_BYTES:

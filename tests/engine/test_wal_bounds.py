@@ -185,7 +185,7 @@ def test_what_a_spike_took_is_let_go_after_it(opener, mode: str) -> None:
     store.subscribe("reader").poll().ack()
     store.maintain()
     small(20)
-    assert held_bytes() - before < 1_000_000
+    assert held_bytes() - before < 3_000_000  # One file's worth of a buffer may stay.
 
 
 # What an opening costs, and what it does when it cannot read.

@@ -81,6 +81,7 @@ class Context:
     query: str
     run: str
     defaultParallelism: int = 2  # noqa: N815
+    master: str = "local[2]"
     attempts: int = 1
     tasks: int = 0
 

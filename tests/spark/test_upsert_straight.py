@@ -108,7 +108,13 @@ class Rig:
     def put(self, until: Position, *, commits: bool = True, **how: Any) -> int:
         """Do the batch up to a position; says how many rows Spark was told of."""
         self.covered = Covered(self.store_id, self.at, until)
-        context = Context(self.name, f"{self.name} {self.starts}", attempts=how.pop("attempts", 1))
+        context = Context(
+            self.name,
+            f"{self.name} {self.starts}",
+            attempts=how.pop("attempts", 1),
+            master=how.pop("master", "local[2]"),
+            defaultParallelism=how.pop("cores", 2),
+        )
         self.batches(Frame(context, [], **how), self.number)
         self.batches.wait()
         if commits:
@@ -192,6 +198,22 @@ def test_whichever_way_the_last_command_of_each_key_holds(rig, way, went) -> Non
             rows = 0
     assert went == [way] * 4
     assert rig.put(Position(8)) == 0  # A batch that has nothing is in as well.
+
+
+def test_a_local_spark_of_few_cores_does_larger_batches_in_its_driver(
+    rig, went, monkeypatch
+) -> None:
+    for _ in range(4):
+        rig.segment([op(1, "a")])
+    rig.start()
+    monkeypatch.setattr(ways, "LOCAL_TIMES", 1 << 20)
+    monkeypatch.setattr(ways, "DRIVER_BYTES", 1)
+    rig.put(Position(1), master="local[4]", cores=4)
+    rig.put(Position(2), master="local[8]", cores=8)
+    rig.put(Position(3), master="spark://there:7077", cores=2)
+    monkeypatch.setattr(ways, "LOCAL_TIMES", 1)
+    rig.put(Position(4), master="local[4]", cores=4)
+    assert went == ["driver", "tasks", "tasks", "tasks"]
 
 
 def test_a_batch_that_is_done_again_is_in_once_and_one_that_died_leaves_nothing(rig, way) -> None:

@@ -20,6 +20,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -62,29 +63,36 @@ def run_in_children(
     """Call ``act`` with each input in a forked child, and count how that ended.
 
     A child may have ``memory`` bytes more than it begins with, and an input may take ``seconds``.
-    One that dies, or raises what is no QuiverError, is followed by another with the next input.
+    One that dies, or raises what is no QuiverError, is followed by another with the next input. One
+    that takes too long is followed by another with the same input, and that counts if it is the
+    first one there: a lock that some thread has at a fork is never let go in the child.
     """
     tally = Tally()
     source = iter(inputs)
     with mmap.mmap(-1, _NOTE.size + _TEXT_BYTES) as note:
         while batch := list(islice(source, _BATCH_SIZE)):
-            done = 0
+            done, is_again = 0, False
+            run = partial(_run_child, act=act, tally=tally, memory=memory, seconds=seconds)
             while done < len(batch):
-                rest = batch[done:]
-                done += _run_child(rest, act, note, tally=tally, memory=memory, seconds=seconds)
+                more = run(batch[done:], note=note, is_again=is_again)
+                done, is_again = done + more, not more
     return tally
 
 
 def _run_child(
     inputs: Sequence[bytes],
+    *,
     act: Callable[[bytes], object],
     note: mmap.mmap,
-    *,
     tally: Tally,
     memory: int,
     seconds: float,
+    is_again: bool,
 ) -> int:
-    """Run one child until it ends, add up what it did, and give how many inputs that were."""
+    """Run one child until it ends, add up what it did, and give how many inputs that were.
+
+    Not counted is one that took too long, unless it is the first one, and that again.
+    """
     note[:] = bytes(len(note))
     child = os.fork()
     if child == 0:
@@ -94,7 +102,10 @@ def _run_child(
     tally.passed += passed
     tally.refused += refused
     if os.WIFSIGNALED(status):
-        tally.killed.append((inputs[max(begun, 1) - 1], signal.Signals(os.WTERMSIG(status))))
+        killer = signal.Signals(os.WTERMSIG(status))
+        if killer is signal.SIGALRM and not (is_again and begun <= 1):
+            return max(begun, 1) - 1
+        tally.killed.append((inputs[max(begun, 1) - 1], killer))
     elif begun > passed + refused:
         text = note[_NOTE.size : _NOTE.size + length].decode(errors="replace")
         tally.raised.append((inputs[begun - 1], text))

@@ -156,3 +156,14 @@ def test_each_way_to_end_is_counted_and_the_rest_still_run() -> None:
     assert [data for data, _ in tally.raised] == [b"raised", b"large"]
     assert "IndexError: what" in tally.raised[0][1]
     assert "MemoryError" in tally.raised[1][1]
+
+
+def test_a_child_that_stands_still_by_chance_costs_nothing(tmp_path) -> None:
+    def stand_still_once(data: bytes) -> None:
+        if data.startswith(b"by chance") and not (tmp_path / data.hex()).exists():
+            (tmp_path / data.hex()).touch()
+            signal.pause()
+
+    inputs = [b"fine", b"by chance 1", b"fine", b"by chance 2", b"by chance 3"]
+    tally = run_in_children(inputs, stand_still_once, memory=MEMORY, seconds=0.2)
+    assert tally == Tally(passed=len(inputs))

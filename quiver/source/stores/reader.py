@@ -143,9 +143,9 @@ class CoreReader:
 
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
+        self._closed = True  # Before anybody is woken: who is woken by it is told of it.
         self._watch.close()
         with self._reading:
-            if not self._closed:
-                self._closed = True
-                self._read = None
-                self._let_go()
+            self._read = None
+            let_go, self._let_go = self._let_go, lambda: None
+            let_go()

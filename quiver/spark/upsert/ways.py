@@ -141,7 +141,7 @@ class Work:
         size, buckets = given.byte_count * (_GROWS if given.may_grow else 1), self.snapshot.buckets
         cores = max(1, spark.sparkContext.defaultParallelism)
         here = isinstance(self.store, FolderBucket) and buckets <= DRIVER_BUCKETS
-        is_local = cores <= LOCAL_CORES and spark.sparkContext.master.startswith("local")
+        is_local = cores <= LOCAL_CORES and str(spark.sparkContext.master).startswith("local")
         if here and size <= DRIVER_BYTES * (LOCAL_TIMES if is_local else 1):
             rows = self._sharing(straight, given, 1).share(0, threads=min(buckets, cores))
             return Found.of("driver", chain.from_iterable(map(_pairs, rows)))

@@ -14,6 +14,7 @@ VERBS: Final[dict[str, str]] = {
     "status": "Say which nodes there are, if blocks have their copies, how far subscribers are.",
     "top": "Watch nodes and partitions live.",
     "gc": "Purge blocks of which all subscribers have everything.",
+    "unsubscribe": "Forget a subscriber of a chain for good.",
     "repair": "Look after all partitions once, now.",
     "balance": "Move blocks from fuller nodes to emptier ones now.",
     "drain": "Move what a node has to others, so that it may be stopped for good.",

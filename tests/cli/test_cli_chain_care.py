@@ -17,7 +17,7 @@ from quiver.chain.record import Partition, encode_record
 from quiver.chain.serving import AuditRules
 from quiver.cli.node import room_of
 from quiver.clock import SystemClock
-from quiver.errors import StorageError
+from quiver.errors import StorageError, SubscriberError
 
 PATIENCE = 60.0
 SMALL = LoaderRules(rf=2, soft_bytes=5_000)
@@ -144,6 +144,37 @@ def test_what_all_subscribers_have_is_purged_when_that_is_asked_for(run, place, 
     assert told["block_count"] > first.number
     assert [each.number for each in blocks_of(nodes)] == [last.number]
     assert "report" in run("chain", "gc", "core_0", "--metadata", place).out
+
+
+def test_a_subscriber_that_is_forgotten_keeps_no_block(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+    last = blocks_of(nodes)[-1]
+    with nodes.cluster() as cluster:
+        with cluster.subscribe("ready", "core_0") as ready:
+            while (handle := ready.next(PATIENCE)).segment_seq < last.number:
+                handle.ack()
+            handle.defer()
+        fenced = pytest.raises(SubscriberError, match="another process")
+        with fenced, cluster.subscribe("report", "core_0") as report:
+            handle = report.next(PATIENCE)
+            refused = run("chain", "unsubscribe", "report", "--metadata", place)
+            assert refused.code == 2
+            assert "--yes" in refused.err
+            assert "dead letter" in refused.err
+            assert run("chain", "gc", "--metadata", place, "--json").out.count('"report"') == 1
+            done = run("chain", "unsubscribe", "report", "--yes", "--json", "--metadata", place)
+            told = json.loads(done.out)
+            assert (told["name"], told["was_taken"], told["letter_count"]) == ("report", True, 0)
+            assert told["blocks_behind"] == len(blocks_of(nodes))
+            with pytest.raises(SubscriberError):
+                handle.ack()
+            handle.defer()
+    assert '"report"' not in run("chain", "status", "--json", "--metadata", place).out
+    (gone,) = json.loads(run("chain", "gc", "--metadata", place, "--json").out)["partitions"]
+    assert (gone["below"], gone["held_by"]) == (last.number, "ready")
+    again = run("chain", "unsubscribe", "report", "--yes", "--metadata", place)
+    assert again.code != 0
+    assert "chain status" in again.err
 
 
 def test_a_repair_without_partitions_has_nothing_to_do(run, place) -> None:

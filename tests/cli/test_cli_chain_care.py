@@ -131,6 +131,19 @@ def test_how_far_subscribers_are_is_in_the_status(run, place, nodes) -> None:
         assert "report" in run("chain", "status", "--metadata", place).out
 
 
+def test_marks_on_nodes_that_are_down_are_not_told_as_none(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+    with nodes.cluster() as cluster, cluster.subscribe("report", "core_0") as subscription:
+        subscription.next(PATIENCE).ack()
+    for name in "abc":
+        nodes.stop(name)
+    found = run("chain", "status", "--metadata", place)
+    assert found.code == 1
+    assert "subscriber report: " in found.err
+    assert "cannot be reached" in found.err
+    assert "none has begun" not in found.out
+
+
 def test_what_all_subscribers_have_is_purged_when_that_is_asked_for(run, place, nodes) -> None:
     run("chain", "repair", "--metadata", place)
     assert "nobody subscribed" in run("chain", "gc", "--metadata", place).out

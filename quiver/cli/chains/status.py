@@ -158,7 +158,7 @@ def _told_subscribers(output: Output, subscribers: list[dict[str, Any]]) -> None
         for each in subscribers
         for mark in each["partitions"]
     ]
-    if subscribers:
+    if not all(each["fault"] for each in subscribers):
         titles = ["partition", "floor", "open", "blocks behind", "dead letters", "needs from"]
         output.table("subscribers", ["name", *titles], rows, empty="none has begun")
     for each in subscribers:

@@ -43,17 +43,17 @@ Traced on 2026-11-24, 10 KB and three copies, 2.9 ms in the median, by one clock
 | part | ms |
 |---|---:|
 | the loader: encode, change to its thread, hand to gRPC | 0.2 |
-| from one process to the next, three times: gRPC, waking it, reading the frame | 0.10 to 0.15 each |
+| from one process to the next, three times: gRPC, waking, reading | 0.10 to 0.15 each |
 | each node: looking at it and writing it | 0.10 to 0.14 each |
 | each node: its sync | 0.22 to 0.30 each |
 | each node but the last: the frame for the next one, handed to gRPC | 0.10 to 0.13 each |
 | the ack's way back, three times: change of threads, gRPC, waking, reading | 0.22 to 0.28 each |
 | the loader: told, and whoever waits is woken | 0.1 |
 
-A round trip of bare Flight with such a frame, and nothing done at either end, takes 0.12 ms in the
-median and 0.41 to 0.54 at the 99th percentile; three of them, and three syncs one behind the other,
-are half of the whole and no fault of ours. A store has one sync and nothing else: 0.33 and 0.56 ms.
-So four times a store is within reach where a sync takes a millisecond or more, not on this disk.
+A round trip of bare Flight with such a frame, and nothing done at either end, took 0.12 ms in the
+median and 0.41 to 0.54 at the 99th percentile (other work ran beside it); three of them, and three syncs one behind the other,
+are a third to half of the whole. A store has one sync and little else: 0.33 and 0.56 ms. Where a
+sync takes milliseconds the ratio is smaller; that is arithmetic, and was not measured.
 
 Tried, and not kept. Writing, syncing and passing on in the thread that reads, without a change of
 threads: 3.10 instead of 3.45 ms in the median, 5.3 instead of 5.6 at the 99th percentile, eight

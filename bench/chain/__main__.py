@@ -51,9 +51,10 @@ Traced on 2026-11-24, 10 KB and three copies, 2.9 ms in the median, by one clock
 | the loader: told, and whoever waits is woken | 0.1 |
 
 A round trip of bare Flight with such a frame, and nothing done at either end, took 0.12 ms in the
-median and 0.41 to 0.54 at the 99th percentile (other work ran beside it); three of them, and three syncs one behind the other,
-are a third to half of the whole. A store has one sync and little else: 0.33 and 0.56 ms. Where a
-sync takes milliseconds the ratio is smaller; that is arithmetic, and was not measured.
+median and 0.41 to 0.54 at the 99th percentile, other work beside it; three of them, and three syncs
+one behind the other, are a third to half of the whole. A store has one sync and little else: 0.33
+and 0.56 ms. Where a sync takes milliseconds the ratio is smaller; that is arithmetic, and was not
+measured.
 
 Tried, and not kept. Writing, syncing and passing on in the thread that reads, without a change of
 threads: 3.10 instead of 3.45 ms in the median, 5.3 instead of 5.6 at the 99th percentile, eight

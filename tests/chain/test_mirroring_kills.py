@@ -47,6 +47,7 @@ def test_each_bundle_is_once_whatever_kills_nodes_and_who_mirrors_them(tmp_path:
                 child.kill()
             sending.join()
             nodes.restart(victim.name)
+        load.send(10)  # Of all before, the last of them may have everything.
         load.loader.close(timeout=PATIENCE)
         with quiver.open(store_path, core=0, worker=False, config=MIRRORED) as store:
             assert store.recovery.damage == []

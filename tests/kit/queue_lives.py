@@ -4,6 +4,7 @@
 
     python queue_lives.py produce URL OPTIONS KILL_AT LOG COUNT
     python queue_lives.py consume URL OPTIONS KILL_AT DATABASE COUNT
+    python queue_lives.py nurse  # each life of a line of stdin in a child; see ``Nursery``
 
 ``KILL_AT`` is the act on the bucket, or on the database, at which it ends: before an even one,
 behind an odd one; 0 is never. ``LOG`` gets the number of each record that was told to be durable.
@@ -14,12 +15,11 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import sqlite3
+import subprocess
 import sys
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from quiver.ship.queue import Queue, QueueOptions
 from quiver.ship.shipper.format import ShippedSegment, encode_payload
 
 STORE = bytes(range(16))
-TRIES, PATIENCE = 2, 40.0
 
 
 class Fate:
@@ -144,44 +143,54 @@ def live(role: str, url: str, options: dict[str, str], *, kill_at: int, place: P
         consume(queue, place, fate, count)
 
 
-def forked(*given: Any, **named: Any) -> int:
-    """Live one life in a child, and give how it ended as ``subprocess`` does.
+class Nursery:
+    """A process without threads that forks a child for each life: cheaper than an interpreter each.
 
-    One that stands still is killed, which is one more death, and lived again: a lock that a thread
-    of another test has at the moment of a fork is never let go in the child.
+    The process of the tests is no parent for them: a lock that a thread of another test has at the
+    moment of a fork is never let go in the child.
     """
-    for _ in range(TRIES):
-        code = _forked(*given, **named)
-        if code is not None:
-            return code
-    raise AssertionError(f"{TRIES} lives stood still for {PATIENCE} seconds each")
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "nurse"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def live(self, role: str, url: str, *, kill_at: int, place: Path, count: int) -> int:
+        """Live one life in a child of it, and give how it ended as ``subprocess`` does."""
+        self._process.stdin.write(json.dumps([role, url, kill_at, str(place), count]) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
-def _forked(*given: Any, **named: Any) -> int | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Other tests leave threads.
+def nurse() -> None:
+    """Live what stdin asks for, a line each, and print how each ended."""
+    for line in sys.stdin:
+        role, url, kill_at, place, count = json.loads(line)
         child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            live(*given, **named)
-            code = 0
-        except BaseException:  # noqa: BLE001 (the child ends here, whatever it was)
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    has_ended = os.pidfd_open(child)
-    try:
-        if not select.select([has_ended], [], [], PATIENCE)[0]:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    finally:
-        os.close(has_ended)
+        if child == 0:
+            code = 1
+            try:
+                live(role, url, {}, kill_at=kill_at, place=Path(place), count=count)
+                code = 0
+            except BaseException:  # noqa: BLE001 (the child ends here, whatever it was)
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["nurse"]:
+        nurse()
+        sys.exit()
     role, url, options, kill_at, place, count = sys.argv[1:]
     known = json.loads(options)
     live(role, url, known, kill_at=int(kill_at), place=Path(place), count=int(count))

@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ class Lives:
         self.url, self.options, self.count = url, options, 4 * rounds
         self.log, self.database = folder / "log", folder / "sink.db"
         self.ends: list[int] = []
+        self.nursery: queue_lives.Nursery | None = None
 
     def live(self, role: str, kill_at: int) -> int:
         place = self.log if role == "produce" else self.database
@@ -46,8 +48,8 @@ class Lives:
         if not kill_at:
             queue_lives.live(role, self.url, self.options, **named)
             return 0
-        if not self.options:  # Of a store that can be used by who is forked off.
-            code = queue_lives.forked(role, self.url, {}, **named)
+        if self.nursery is not None:
+            code = self.nursery.live(role, self.url, **named)
             assert code in (0, KILLED)
             self.ends.append(code)
             return code
@@ -88,8 +90,11 @@ def orphans(lives: Lives) -> set[str]:
 
 
 @pytest.fixture
-def lives(tmp_path) -> Lives:
-    return Lives(tmp_path, str(tmp_path / "queue"), {}, rounds=ROUNDS)
+def lives(tmp_path) -> Iterator[Lives]:
+    lives = Lives(tmp_path, str(tmp_path / "queue"), {}, rounds=ROUNDS)
+    lives.nursery = queue_lives.Nursery()
+    yield lives
+    lives.nursery.close()
 
 
 def test_66_each_record_is_in_the_sink_once_however_they_die(lives) -> None:

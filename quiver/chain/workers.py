@@ -16,6 +16,13 @@ class Worker(Protocol):
         """Have the work done after this call began, at least once; returns at once."""
         ...
 
+    def hurry(self) -> None:
+        """Have it done as well, perhaps by the caller, who finds it done when this returns then.
+
+        For who has nothing else to do until it is: to wake another thread takes a while.
+        """
+        ...
+
     def end(self) -> None:
         """Do it no more; work under way is not waited for."""
         ...
@@ -50,18 +57,30 @@ class _ThreadWorker:
         self._work = work
         self._wanted = threading.Event()
         self._is_ended = False
+        self._turn = threading.Lock()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
         while True:
             self._wanted.wait()
             self._wanted.clear()
-            if self._is_ended:
-                return
-            self._work()
+            with self._turn:
+                if self._is_ended:
+                    return
+                self._work()
 
     def wake(self) -> None:
         self._wanted.set()
+
+    def hurry(self) -> None:
+        if not self._turn.acquire(blocking=False):
+            self.wake()  # Whoever is at it may not have seen what the caller brought.
+            return
+        try:
+            if not self._is_ended:
+                self._work()
+        finally:
+            self._turn.release()
 
     def end(self) -> None:
         self._is_ended = True

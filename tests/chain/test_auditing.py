@@ -96,7 +96,7 @@ def orphaned():
 
 @pytest.fixture
 def world():
-    made = World(11, rf=2, nodes=5)
+    made = World(14, rf=2, nodes=5)
     life_of(made, FAULTS["none"], rounds=12)
     return made
 

@@ -8,9 +8,11 @@ from chain_oracle import contested_of, life_of, takeover_of
 from chain_world import World
 
 from quiver.chain.copies.copy import BlockCopy
+from quiver.chain.copies.entries import Extent
 from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.outbox import Outbox
-from quiver.chain.node import passage
+from quiver.chain.loading.tasks import Tasks
+from quiver.chain.node import LocalNode, passage
 from quiver.chain.node.passage import Passage
 from quiver.chain.peers import Ack
 from quiver.chain.rolling import CommitNow, CutNow
@@ -94,9 +96,9 @@ def cut_before_the_record(patch):
 
 def tail_is_the_first(patch):
     def visible(self):
-        if self._state.sealed is not None:
-            return self._state.sealed.length, True
-        return self._log.synced.length, False
+        if (end := self._state.sealed) is not None:
+            return Extent(end.length, end.last_seq), True
+        return self._log.synced, False
 
     patch.setattr(BlockCopy, "_visible", visible)
     patch.setattr(World, "tail_of", staticmethod(lambda record: record.open.locations[0]))
@@ -114,15 +116,27 @@ def resent_without_a_look(patch):
 
 def old_entries_acked(patch):
     """An ack of the stream before counts for this one."""
-    take = Driver._take
+    hear = Driver.hear
 
-    def wrong(self, happening):
-        if hasattr(happening, "ack"):
-            self._let_go(happening.ack.last_seq + 1)
-        else:
-            take(self, happening)
+    def wrong(self, turn, ack):
+        return hear(self, turn, ack._replace(last_seq=ack.last_seq + 1))
 
-    patch.setattr(Driver, "_take", wrong)
+    patch.setattr(Driver, "hear", wrong)
+
+
+def head_is_asked_instead_of_the_tail(patch):
+    listen = Tasks._listen_to_tail
+
+    def acks(self, block, epoch):
+        copy = self._copies[block]
+        if copy.state.epoch == epoch and not copy.is_cut and copy._log is not None:
+            yield Ack(copy._log.synced.length, copy._log.synced.last_seq)
+
+    def wrong(self, route, turn, **rest):
+        listen(self, route if rest else route._replace(chain=route.chain[::-1]), turn, **rest)
+
+    patch.setattr(LocalNode, "acks", acks)
+    patch.setattr(Tasks, "_listen_to_tail", wrong)
 
 
 PLANTED = {
@@ -134,6 +148,7 @@ PLANTED = {
     "the tail is the first location": (tail_is_the_first, life_of, "kills"),
     "sent again without a look at numbers": (resent_without_a_look, life_of, "kills"),
     "an ack of one too many": (old_entries_acked, life_of, "kills"),
+    "the head is asked and not the tail": (head_is_asked_instead_of_the_tail, life_of, "kills"),
 }
 
 

@@ -14,9 +14,10 @@ from quiver.chain.copies import BlockCopy, Copies, CopyRules
 from quiver.chain.loading import Loader, LoaderRules, Surroundings
 from quiver.chain.metadata import BucketMetadata
 from quiver.chain.node import LocalNode
-from quiver.chain.peers import BlockName, NodeState, Route
+from quiver.chain.peers import Ack, BlockName, Entries, NodeState, Route
 from quiver.chain.placing import Node
 from quiver.chain.record import Partition
+from quiver.chain.sealing import Sealed
 from quiver.chain.workers import ThreadWorkers
 from quiver.clock import SystemClock
 from quiver.disk import LocalDisk
@@ -142,7 +143,9 @@ def test_r27_what_comes_while_a_node_syncs_is_written_and_not_passed_on(chain, m
         return sync(copy)
 
     monkeypatch.setattr(BlockCopy, "sync", slow)
-    first, second = frame(0, 1), frame(len(entry(1)), 2)
+    bodies = [entry(seq, rows=10_000) for seq in (1, 2)]  # Of less who brings it syncs it, too.
+    first = Entries(ROUTE.epoch, 0, 1, memoryview(bodies[0]))
+    second = Entries(ROUTE.epoch, len(bodies[0]), 2, memoryview(bodies[1]))
     stream.send(first)
     assert syncing.wait(SECONDS)
     stream.send(second)
@@ -362,3 +365,24 @@ def test_r28_a_partition_keeps_the_rf_that_it_was_made_with(chain):
         assert loader.record.rf == 2
         assert len(set(loader.record.open.locations)) == 2
         loader.close(SECONDS)
+
+
+def test_the_tail_says_what_all_have_until_its_block_or_its_epoch_ends(chain):
+    chain.prepare()
+    stream, told = opened(chain)
+    acks = chain.nodes["c"].acks(BLOCK, ROUTE.epoch)
+    assert next(acks) == Ack(0, -1)
+    stream.send(frame(0, 1))
+    told.wait(lambda: told.acks)
+    assert next(acks) == Ack(len(entry(1)), 1)
+    assert next(acks) == Ack(len(entry(1)), 1)  # Nothing is new; it is there.
+    for name, why in (("a", "its tail is c"), ("b", "its tail is c")):
+        with pytest.raises(InputError) as raised:
+            next(chain.nodes[name].acks(BLOCK, ROUTE.epoch))
+        assert why in str(raised.value)
+    chain.nodes["c"].fence(BLOCK, ROUTE.epoch + 1)
+    with pytest.raises(FencedError):
+        next(acks)
+    end = chain.nodes["c"].fence(BLOCK, ROUTE.epoch + 1)
+    chain.nodes["c"].cut(BLOCK, Sealed(end.length, end.last_seq, end.start, end.end, ("c",)))
+    assert list(chain.nodes["c"].acks(BLOCK, ROUTE.epoch + 1)) == []

@@ -11,7 +11,6 @@ from chain_world import World
 
 from quiver.chain.loading.happenings import Acked, Opened
 from quiver.chain.loading.mailbox import Mailbox
-from quiver.chain.peers import Ack
 from quiver.chain.placing import Node
 from quiver.errors import (
     CapacityError,
@@ -63,7 +62,7 @@ def test_a_forked_child_is_told_instead_of_waiting_for_ever(loader, monkeypatch)
 def test_a_stream_that_is_opened_too_late_is_closed():
     box, early, late = Mailbox(), Closable(), Closable()
     box.put(Opened(1, early))
-    box.put(Acked(1, Ack(1, 1)))
+    box.put(Acked(1))
     box.close()
     assert box.take() is None
     box.put(Opened(2, late))
@@ -77,7 +76,7 @@ def test_a_loader_that_stops_leaves_no_stream_open():
         world.run(turns=turns)
         loader.abandon()
         world.run()
-        assert loader._driver._stream is None
+        assert loader._driver._flow.stream is None
         own = [pipe for pipe in world.pipes if pipe.viewer is loader.client]
         assert all(pipe.is_closed for pipe in own)
 
@@ -91,9 +90,9 @@ def test_a_loader_that_was_stopped_claims_nothing_more(world, loader):
         def close(self):
             pass
 
-    assert world.run(lambda: loader._driver._stream is not None)
+    assert world.run(lambda: loader._driver._flow.stream is not None)
     epoch = loader.record.epoch
-    loader._driver._stream = Stopping()
+    loader._driver._flow.stream = Stopping()
     loader.send({"events": BATCH}, timeout=0)
     world.run()
     record = world.partition().read()

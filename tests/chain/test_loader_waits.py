@@ -57,7 +57,8 @@ def placing(full):
         BucketMetadata(MemoryBucket()), lambda name: Room(name, full), lambda: nodes, held,
         ManualClock(), random.Random(1),
     )  # fmt: skip
-    tasks = Tasks(around, "core_0", SlotTable.of(["events"]), post=posted.append)
+    slots = SlotTable.of(["events"])
+    tasks = Tasks(around, "core_0", slots, post=posted.append, hear=lambda *_: False)
     tasks.place(PlaceNow(0, frozenset(), ahead=False), rf=3, epoch=1)
     held.run()
     return held, posted
@@ -104,7 +105,7 @@ def test_the_last_one_is_waited_for_briefly_if_it_was_silent(error):
     record = begun()
     driver.post(Begun(record))
     driver.turn()
-    driver._route = Route(BlockName("core_0", 0), record.epoch, CHAIN)
+    driver._flow.route = Route(BlockName("core_0", 0), record.epoch, CHAIN)
     driver.post(StreamBroke(0, error("it is", path=CHAIN[1])))
     record = claimed(record, "loader")
     driver.post(Claims(record))

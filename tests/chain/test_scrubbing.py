@@ -21,7 +21,7 @@ UNBOUND = ScrubRules(bytes_per_second=1 << 40)
 
 @pytest.fixture
 def world():
-    made = World(13, rf=2, nodes=4)
+    made = World(16, rf=2, nodes=4)
     life_of(made, FAULTS["none"], rounds=8)
     tend(made)
     return made

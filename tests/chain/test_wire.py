@@ -296,6 +296,42 @@ def test_a_reader_that_goes_away_frees_the_node(kept, peer):
     assert peer.status().name == "a"
 
 
+def test_a_tail_says_over_the_wire_what_all_have_and_for_how_long(kept, peer):
+    kept.prepare(ROUTE, "")
+    acks = peer.acks(BLOCK, ROUTE.epoch)
+    assert next(acks) == Ack(0, -1)
+    told = Told()
+    stream = told.open(peer)
+    stream.send(entries(0))
+    assert next(ack for ack in acks if ack.length) == Ack(5, 0)
+    kept.fence(BLOCK, ROUTE.epoch + 1)
+    with pytest.raises(FencedError):
+        list(acks)
+    again = peer.acks(BLOCK, ROUTE.epoch + 1)
+    assert next(again) == Ack(5, 0)
+    kept.cut(BLOCK, Sealed(5, 0, 0, 0, ("a",)))
+    assert set(again) <= {Ack(5, 0)}
+    with pytest.raises(MissingError):
+        next(peer.acks(BlockName("core_0", 4), ROUTE.epoch))
+
+
+def test_a_tail_that_falls_silent_is_not_waited_for(kept, server, monkeypatch):
+    peer = RemotePeer("a", lambda: server.address, options=WireOptions(silence=0.2))
+    may_end = threading.Event()
+
+    def acks(_, block, epoch):
+        del block, epoch
+        yield Ack(5, 0)
+        may_end.wait(PATIENCE)
+
+    monkeypatch.setattr(MemoryPeer, "acks", acks)
+    said = peer.acks(BLOCK, ROUTE.epoch)
+    assert next(said) == Ack(5, 0)
+    with pytest.raises(RemoteError):
+        next(said)
+    may_end.set()
+
+
 # reaching a node ---------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from itertools import islice
 
 from quiver.errors import MissingError, QuiverError, RemoteError
 from quiver.testing.recorder import Killed
@@ -89,6 +90,9 @@ class Link:
 
     def read(self, block, offset, *, live=False):
         return self.call("read", block, offset)
+
+    def acks(self, block, epoch):
+        return islice(self.call("acks", block, epoch), 1)  # The lot says when it is asked again.
 
     def stream(self, route, *, acked, broken):
         return Pipe(self, route, acked, broken)

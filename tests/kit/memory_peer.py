@@ -114,6 +114,15 @@ class MemoryPeer:
             offset += len(piece)
             yield memoryview(piece)
 
+    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+        kept = self.kept(block)
+        while not kept.sealed:
+            if epoch != kept.copy.epoch:
+                raise FencedError(f"epoch {epoch} is over", epoch=epoch, current=kept.copy.epoch)
+            yield Ack(len(kept.log), kept.last_seq)
+            with self.changed:
+                self.changed.wait(0.02)
+
     def segment(self, block: BlockName) -> Iterator[bytes]:
         data = bytes(self.kept(block).log)
         half = len(data) // 2

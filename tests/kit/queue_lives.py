@@ -184,7 +184,9 @@ def nurse() -> None:
                 traceback.print_exc()
             finally:
                 os._exit(code)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.stdout.write(f"{code}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

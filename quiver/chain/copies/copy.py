@@ -136,9 +136,7 @@ class BlockCopy:
 
     def sync(self) -> Extent:
         """Return once all that was appended survives a power cut; who waits for it is told."""
-        with self._lock:
-            log = self._usable_log()
-        extent = log.sync()
+        extent = self._usable_log().sync()
         with self._changed:
             self._changed.notify_all()
         return extent
@@ -154,9 +152,8 @@ class BlockCopy:
             if self._log is not None:
                 self._log.note()
                 extent = self._log.extent
-            elif self._state.sealed is not None:
-                sealed = self._state.sealed
-                extent = Extent(sealed.length, sealed.last_seq, sealed.start, sealed.end)
+            elif (end := self._state.sealed) is not None:
+                extent = Extent(end.length, end.last_seq, end.start, end.end)
             else:
                 raise without_log(self.name, self._rules.node)
             is_rebooted = self._state.boot != self._rules.boot
@@ -238,16 +235,12 @@ class BlockCopy:
     def read(self, offset: int, *, live: bool, wait_seconds: float) -> Iterator[memoryview]:
         """Read what is visible from an offset on, as ``Peer.read`` says."""
         while True:
-            with self._changed:
-                visible, is_cut = self._visible()
-                if offset >= visible and not is_cut and live and wait_seconds:
-                    self._changed.wait(wait_seconds)
-                    visible, is_cut = self._visible()
-                log = self._usable_log()
-            if offset > visible and is_cut:
-                raise InputError(f"{said(self.name)} ends at {visible:,}, before {offset:,}")
-            if offset < visible:
-                for piece in log.read(offset, visible):
+            seen, is_cut = self.visible(offset, wait_seconds=wait_seconds if live else 0.0)
+            log = self._usable_log()
+            if seen.length < offset and is_cut:
+                raise InputError(f"{said(self.name)} ends at {seen.length:,}, before {offset:,}")
+            if offset < seen.length:
+                for piece in log.read(offset, seen.length):
                     offset += len(piece)
                     yield piece
             elif live and not is_cut:
@@ -255,19 +248,26 @@ class BlockCopy:
             if is_cut or not live:
                 return
 
-    def _visible(self) -> tuple[int, bool]:
-        """Say how far readers may read, and whether it ends there."""
+    def visible(self, beyond: int, *, wait_seconds: float = 0.0) -> tuple[Extent, bool]:
+        """Say how far readers may read, and whether it ends there; waits for more than that."""
+        with self._changed:
+            seen, is_cut = self._visible()
+            if wait_seconds and seen.length <= beyond and not is_cut:
+                self._changed.wait(wait_seconds)
+                seen, is_cut = self._visible()
+            return seen, is_cut
+
+    def _visible(self) -> tuple[Extent, bool]:
         state = self._state
-        if state.sealed is not None:
-            return state.sealed.length, True
+        if (end := state.sealed) is not None:
+            return Extent(end.length, end.last_seq, end.start, end.end), True
         if self._log is None:
             raise without_log(self.name, self._rules.node)
-        if not state.chain or state.chain[-1] != self._rules.node:
-            tail = state.chain[-1] if state.chain else "nobody"
-            raise InputError(
-                f"{said(self.name)} is open, and not read here", hint=f"its tail is {tail}"
-            )
-        return self._log.synced.length, False
+        tail = state.chain[-1] if state.chain else ""
+        if tail != self._rules.node:
+            hint = f"its tail is {tail or 'nobody'}"
+            raise InputError(f"{said(self.name)} is open, and not read here", hint=hint)
+        return self._log.synced, False
 
     def segment(self) -> Iterator[bytes]:
         """Read the segment, a piece at a time; MissingError if there is none."""
@@ -392,7 +392,8 @@ class BlockCopy:
             self._promised(epoch)
 
     def _usable_log(self) -> BlockLog:
-        if self._log is None:
-            raise without_log(self.name, self._rules.node)
-        self._log.check_usable()
-        return self._log
+        with self._lock:
+            if self._log is None:
+                raise without_log(self.name, self._rules.node)
+            self._log.check_usable()
+            return self._log

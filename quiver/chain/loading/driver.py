@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from itertools import pairwise
 
+from quiver.chain.loading.flow import Flow
 from quiver.chain.loading.happenings import (
     Acked,
     Again,
@@ -30,10 +31,10 @@ from quiver.chain.loading.happenings import (
     Wanted,
 )
 from quiver.chain.loading.mailbox import Mailbox
-from quiver.chain.loading.outbox import Outbox, Waiting
+from quiver.chain.loading.outbox import Outbox
 from quiver.chain.loading.rules import AHEAD, REFUSALS_MAX, LoaderRules
 from quiver.chain.loading.tasks import HURRY, Tasks
-from quiver.chain.peers import BlockName, Entries, Route, SilentError, Stream
+from quiver.chain.peers import Ack, BlockName, Route, SilentError
 from quiver.chain.record import Record
 from quiver.chain.rolling import (
     Act,
@@ -98,11 +99,7 @@ class Driver:
         self._silent = ""
         self._is_waiting = self._is_hurried = False
         self._rooms: dict[tuple[int, tuple[str, ...]], int] = {}
-        self._turn = 0
-        self._stream: Stream | None = None
-        self._route: Route | None = None
-        self._length = 0
-        self._last: Waiting | None = None
+        self._flow = Flow()
         self._claim_is_late = False
         self._held: Record | None = None
         self._is_ending = False
@@ -111,6 +108,19 @@ class Driver:
         """Tell what happened; returns at once."""
         self._mail.put(happening)
         self._wake()
+
+    def hear(self, turn: int, ack: Ack) -> bool:
+        """Let go at once of what is safe; False if this stream is over. For any thread."""
+        with self.changed:
+            is_asked = turn == self._flow.turn and not self._is_over
+            if is_asked and ack.last_seq > self.outbox.acked_seq:
+                self.outbox.acked(ack.last_seq)
+                self.trouble = None
+                self.changed.notify_all()
+            has_more = is_asked and bool(self.outbox.unsent_bytes)
+        if has_more:
+            self._wake()
+        return is_asked
 
     def turn(self) -> None:
         """Take in all that happened, and send what can be sent."""
@@ -123,22 +133,20 @@ class Driver:
         finally:
             if self._is_over:
                 self._mail.close()
-                self._close_stream()
+                self._flow.close()
 
     @property
     def _is_over(self) -> bool:
         return self.is_closed or self.fault is not None
 
     def _turn_once(self) -> None:
-        while not self._is_over and (happening := self._mail.take()):
-            self._take(happening)
+        is_sending = True
+        while is_sending:  # What happened meanwhile comes before the next frame.
+            while not self._is_over and (happening := self._mail.take()):
+                self._take(happening)
+            is_sending = not self._is_over and self._send_frame()
         if self._is_over:
             return
-        try:
-            self._pump()
-        except QuiverError as error:
-            if not self._is_over:  # Else it was closed by whoever stopped it.
-                self._broke(StreamBroke(self._turn, error))
         roll = self._roll
         is_ended = self._is_ending and self.record is not None and not self.outbox.kept_bytes
         if is_ended and roll is not None and not roll.is_closing:
@@ -165,8 +173,9 @@ class Driver:
                 self._failed(act, error)
             case Again(act):
                 self._again(act)
-            case Places():
-                self._placed(happening)
+            case Places(act, locations, epoch):
+                self._rooms[act.number, locations] = epoch
+                self._step(Ready(act.number, locations) if act.ahead else Placed(locations))
             case Answered() | Unanswered():
                 self._heard(happening)
             case GraceOver(epoch):
@@ -174,13 +183,14 @@ class Driver:
             case Lost(error):
                 self._lose(error)
             case Opened(turn, stream):
-                if turn == self._turn:
-                    self._stream = stream
+                if turn == self._flow.turn:
+                    self._flow.stream = stream
                 else:
                     stream.close()
-            case Acked(turn, ack):
-                if turn == self._turn:
-                    self._let_go(ack.last_seq)
+            case Acked(turn):
+                if turn == self._flow.turn:
+                    self._refusals = 0
+                    self._end_when_drained()
             case StreamBroke():
                 self._broke(happening)
             case Mended(pair):
@@ -199,12 +209,12 @@ class Driver:
             match act:
                 case ClaimNow():
                     self.tasks.claim(act, takes_over=self._takes_over)
-                    if self._rules.is_rising and self._stream is not None:
+                    if self._rules.is_rising and self._flow.stream is not None:
                         self.tasks.slow(record.epoch)
                 case PlaceNow():
                     self.tasks.place(act, rf=record.rf, epoch=record.epoch)
                 case FenceNow():
-                    self._close_stream()
+                    self._flow.close()
                     self._pending |= set(act.locations)
                     self._is_waiting = self._is_hurried = False
                     self.tasks.fence(act)
@@ -234,14 +244,9 @@ class Driver:
         else:
             self._carry_out((self._roll, (act,)))
 
-    def _placed(self, places: Places) -> None:
-        act, locations = places.act, places.locations
-        self._rooms[act.number, locations] = places.epoch
-        self._step(Ready(act.number, locations) if act.ahead else Placed(locations))
-
     def _end_when_drained(self) -> None:
         """Go on to the fence once all that is under way is acknowledged, as long as it may be."""
-        if self._held is not None and (self._stream is None or not self.outbox.sent_bytes):
+        if self._held is not None and (self._flow.stream is None or not self.outbox.sent_bytes):
             record, self._held = self._held, None
             self._pending.clear()
             self._step(Claimed(record))
@@ -293,8 +298,7 @@ class Driver:
             self.outbox.rewind(record.last_seq)
             self.record = record
             self.changed.notify_all()
-        self._length, self._last = 0, None
-        self._close_stream()
+        self._flow.end()
         self._step(Committed(record))
         if record.open is None:
             with self.changed:
@@ -304,17 +308,17 @@ class Driver:
         locations = record.open.locations
         epoch = self._rooms.get((record.open.number, locations), record.epoch)
         self._rooms.clear()
-        self._route = Route(BlockName(self._name, record.open.number), epoch, locations)
-        self._turn += 1
-        self.tasks.open(self._route, self._turn)
-        self._widen(self._turn, is_wider=False)
+        route = Route(BlockName(self._name, record.open.number), epoch, locations)
+        self._flow.begin(route)
+        self.tasks.open(route, self._flow.turn)
+        self._widen(self._flow.turn, is_wider=False)
 
     def _widen(self, turn: int, *, is_wider: bool) -> None:
         """Look for nodes as long as the open block has too few, and roll when there are more."""
-        if is_wider and turn == self._turn:
+        if is_wider and turn == self._flow.turn:
             self._step(Widen())
         record, roll = self.record, self._roll
-        if turn == self._turn and roll is not None and record is not None and record.open:
+        if turn == self._flow.turn and roll is not None and record is not None and record.open:
             count = len(record.open.locations)
             if count < record.rf:
                 self.tasks.look_wider(turn, count, rf=record.rf, avoid=roll.avoid)
@@ -322,7 +326,7 @@ class Driver:
     # stream --------------------------------------------------------------------------------------
 
     def _broke(self, broke: StreamBroke) -> None:
-        if broke.turn != self._turn or self._route is None:
+        if broke.turn != self._flow.turn or self._flow.route is None:
             return
         if isinstance(broke.error, FencedError):
             self._look()
@@ -330,8 +334,8 @@ class Driver:
         if self._refusals >= REFUSALS_MAX:
             self._lose(broke.error)
             return
-        chain, self._route = self._route.chain, None
-        self._close_stream()
+        chain, self._flow.route = self._flow.route.chain, None
+        self._flow.close()
         far = getattr(broke.error, "path", "")
         self._silent = far if isinstance(broke.error, SilentError) else ""
         if (pair := next((each for each in pairwise(chain) if each[1] == far), None)) is not None:
@@ -339,52 +343,45 @@ class Driver:
         self._step(Broken(pair))
         self._end_when_drained()
 
-    def _close_stream(self) -> None:
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
-
-    def _let_go(self, last_seq: int) -> None:
-        self._refusals, self.trouble = 0, None
-        with self.changed:
-            self.outbox.acked(last_seq)
-            self.changed.notify_all()
-        self._end_when_drained()
-
-    def _pump(self) -> None:
-        """Send what the window lets through, in frames; a roll is begun where one is due."""
-        while (stream := self._stream) and self._route is not None and self._may_write():
-            with self.lock:
-                frame = self.outbox.take_frame(self._length, self._rules)
-            if not frame:
-                return
-            last = self._last = frame[-1]
-            body = last.body if len(frame) == 1 else b"".join(each.body for each in frame)
-            entries = Entries(self._route.epoch, self._length, last.wal_seq, memoryview(body))
-            self._length += len(body)
-            stream.send(entries)
+    def _send_frame(self) -> bool:
+        """Send a frame if the window lets one through; a roll is begun where one is due."""
+        stream, route = self._flow.stream, self._flow.route
+        if stream is None or route is None or not self._may_write():
+            return False
+        with self.lock:
+            frame = self.outbox.take_frame(self._flow.length, self._rules)
+        if not frame:
+            return False
+        try:
+            self._flow.send(frame, stream, route)
+        except QuiverError as error:
+            if not self._is_over:  # Else it was closed by whoever stopped it.
+                self._broke(StreamBroke(self._flow.turn, error))
+            return False
+        return True
 
     def _may_write(self) -> bool:
-        roll = self._roll
-        if roll is None or self._length >= self._rules.hard_bytes:
+        phase = None if self._roll is None else self._roll.phase
+        if phase is Phase.WRITING and self._is_due():
             return False
-        if roll.phase is Phase.WRITING:
-            return not self._is_due()
-        return roll.phase is Phase.CLAIMING and self._claim_is_late and self._held is None
+        if self._flow.length >= self._rules.hard_bytes:
+            return False
+        is_late = self._claim_is_late and self._held is None
+        return phase is Phase.WRITING or (phase is Phase.CLAIMING and is_late)
 
     def _is_due(self) -> bool:
         """Tell the roll how far the block is, before the next entry; whether it ends here.
 
         It ends when all of it is acknowledged, so that nothing is sent twice.
         """
-        waiting = self.outbox.next
-        if self._roll is None or waiting is None or self._length < AHEAD * self._rules.soft_bytes:
+        waiting, length, last = self.outbox.next, self._flow.length, self._flow.last
+        if self._roll is None or waiting is None or length < AHEAD * self._rules.soft_bytes:
             return False
-        is_later = self._last is None or waiting.time_ns > self._last.time_ns
-        ends = self._length >= self._rules.soft_bytes and is_later and bool(self._roll.ready)
+        is_later = last is None or waiting.time_ns > last.time_ns
+        ends = length >= self._rules.soft_bytes and is_later and bool(self._roll.ready)
         if ends and self.outbox.sent_bytes:
             return True
-        self._step(Grew(self._length, is_later))
+        self._step(Grew(length, is_later))
         return ends
 
     def _lose(self, error: QuiverError) -> None:
@@ -393,7 +390,7 @@ class Driver:
             self.fault = error
             self.changed.notify_all()
         self._mail.close()
-        self._close_stream()
+        self._flow.close()
 
     def stop(self) -> None:
         """Stop as a process does that is gone: the block stays open."""

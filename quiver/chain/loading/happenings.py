@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from quiver.chain.peers import Ack, Stream
+from quiver.chain.peers import Stream
 from quiver.chain.record import Record
 from quiver.chain.rolling import Answered, ClaimNow, CommitNow, PlaceNow
 from quiver.errors import QuiverError
@@ -124,10 +124,9 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """All locations have this much of the block of this stream."""
+    """All locations have more of the block of this stream, and what they have was let go of."""
 
     turn: int
-    ack: Ack
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,9 @@ class Loader:
         self._sending = threading.Lock()
         self._seq = -1
         self._time_ns: int | None = None
-        self._driver.tasks = Tasks(around, partition, slots, post=self._driver.post)
+        self._driver.tasks = Tasks(
+            around, partition, slots, post=self._driver.post, hear=self._driver.hear
+        )
         self._worker = around.workers.start(f"quiver loader {partition}", self._driver.turn)
         self._driver.tasks.begin(self._rules.rf, is_rising=self._rules.is_rising)
 

@@ -40,8 +40,11 @@ class Outbox:
 
     @property
     def next(self) -> Waiting | None:
-        """What is to be sent next."""
-        return self._unsent[0] if self._unsent else None
+        """What is to be sent next; for a thread without the lock as well."""
+        try:
+            return self._unsent[0]
+        except IndexError:
+            return None
 
     def add(self, waiting: Waiting) -> None:
         """Take an entry behind all others."""

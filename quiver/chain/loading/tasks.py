@@ -30,7 +30,7 @@ from quiver.chain.loading.happenings import (
 )
 from quiver.chain.loading.hearing import Hearing
 from quiver.chain.metadata import Metadata
-from quiver.chain.peers import BlockName, Peers, Route, encode_layout
+from quiver.chain.peers import Ack, BlockName, Peers, Route, encode_layout
 from quiver.chain.placing import Node, choose
 from quiver.chain.placing.choose import Random
 from quiver.chain.record import Partition, Record, claimed, committed
@@ -56,6 +56,8 @@ _LISTEN_TRIES: Final = 10
 
 Pairs: TypeAlias = frozenset[tuple[str, str]]
 Post: TypeAlias = Callable[[Happening], None]
+Hear: TypeAlias = Callable[[int, Ack], bool]
+"""Takes what is safe of a stream at once; False: nobody asks for that stream any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,15 @@ class Surroundings:
 class Tasks:
     """Starts tasks; each posts what came of it. Safe for many threads."""
 
-    def __init__(self, around: Surroundings, name: str, slots: SlotTable, *, post: Post) -> None:
+    def __init__(
+        self, around: Surroundings, name: str, slots: SlotTable, *, post: Post, hear: Hear
+    ) -> None:
         """Work for the loader of one partition."""
         self._around = around
         self._name = name
         self._layout = encode_layout(slots)
         self._post = post
+        self._hear = hear
         self._lock = threading.Lock()
         self._lock_of_answers = threading.Lock()
         self._hearing = Hearing(around.clock)
@@ -291,17 +296,49 @@ class Tasks:
     def open(self, route: Route, turn: int) -> None:
         """Open the stream of a block."""
 
+        def acked(ack: Ack) -> None:
+            self._hear(turn, ack)
+            self._post(Acked(turn))
+
         def task() -> None:
             try:
                 stream = self._around.peers(route.chain[0]).stream(
                     route,
-                    acked=lambda ack: self._post(Acked(turn, ack)),
+                    acked=acked,
                     broken=lambda error: self._post(StreamBroke(turn, error)),
                 )
             except QuiverError as error:
                 self._post(StreamBroke(turn, error))
             else:
                 self._post(Opened(turn, stream))
+
+        self._spawn(task)
+        if len(route.chain) > 1:
+            self._listen_to_tail(route, turn)
+
+    def _listen_to_tail(
+        self, route: Route, turn: int, *, tries: int = _LISTEN_TRIES, seen: int = -1
+    ) -> None:
+        """Hear from the last node itself what is safe: sooner than by way of all the others.
+
+        It is no more than that: without it, or while it fails, acks come back along the chain.
+        """
+
+        def task() -> None:
+            left, last = tries, seen
+            try:
+                for ack in self._around.peers(route.chain[-1]).acks(route.block, route.epoch):
+                    if not self._hear(turn, ack):
+                        return
+                    if ack.last_seq > last:
+                        left, last = _LISTEN_TRIES, ack.last_seq
+            except RemoteError:
+                pass  # Perhaps it is reached again.
+            except QuiverError:
+                return  # The block has ended.
+            self._around.clock.pause(_LISTEN_SECONDS)
+            if left and self._hear(turn, Ack(0, -1)):
+                self._listen_to_tail(route, turn, tries=left - 1, seen=last)
 
         self._spawn(task)
 

@@ -198,6 +198,22 @@ class LocalNode:
                 )
             yield piece
 
+    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+        """Say what all locations of an open block have, as its tail."""
+        copy, said = self._copies[block], -1
+        while True:
+            seen, is_cut = copy.visible(said, wait_seconds=self._live_seconds)
+            if copy.state.epoch != epoch:
+                raise FencedError(
+                    f"block {block.number} is in epoch {copy.state.epoch}, not {epoch}",
+                    epoch=epoch,
+                    current=copy.state.epoch,
+                )
+            if is_cut:
+                return
+            said = seen.length
+            yield Ack(seen.length, seen.last_seq)
+
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""
         return self._copies[block].segment()

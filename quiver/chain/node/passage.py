@@ -1,9 +1,10 @@
 """Entries on their way through one node: admitted, written, synced, and only then passed on.
 
 Whoever sends writes; a worker syncs once for all that was written by then, and passes it on, so
-that a node writes what comes while it syncs what came before. What it passes on is joined to frames
-of a mebibyte, so that many small ones cost little behind it. Acks come back from the end of the
-chain: the last node gives them when it has synced, the others hand them on.
+that a node writes what comes while it syncs what came before; who brings little does that himself.
+What is passed on is joined to frames of a mebibyte, so that many small ones cost little behind it.
+Acks come back from the end of the chain: the last node gives them when it has synced, the others
+hand them on.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ QUEUE_BYTES_MAX: Final = 16 << 20
 """So much may wait for a sync before whoever sends has to; one frame is always taken."""
 _FRAME_BYTES: Final = 1 << 20
 _FRAMES_MAX: Final = 500
+_ALONE_BYTES_MAX: Final = 64 << 10
+"""So little comes alone: a loader that has more sends it in larger frames."""
 
 
 def _take_nothing(size: int) -> None:
@@ -89,7 +92,10 @@ class Passage:
                     raise self._fault
                 self._queue.append(entries)
                 self._queued_bytes += len(entries.body)
-        self._worker.wake()
+        if len(entries.body) <= _ALONE_BYTES_MAX:
+            self._worker.hurry()
+        else:
+            self._worker.wake()
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:

@@ -94,6 +94,15 @@ class Peer(Protocol):
         """
         ...
 
+    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+        """Say, at the tail of an open block, what all of its locations have, whenever that grows.
+
+        And now and then what was said before. It ends where the block does; FencedError once its
+        epoch is over. Nothing but the tail's own word is needed: each node syncs before it passes
+        on.
+        """
+        ...
+
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""
         ...

@@ -1,21 +1,30 @@
-"""Frames as Flight carries them: the head beside the batch, the body as its only value."""
+"""Frames as Flight carries them: the head, and the body behind it or as a batch's only value."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
-from quiver.chain.wire.format import check_body, decode_frame, encode_frame, frame_of
+from quiver.chain.wire.format import (
+    FRAME_BYTES,
+    check_body,
+    decode_frame,
+    encode_frame,
+    frame_of,
+)
 from quiver.chain.wire.messages import Frame
 from quiver.errors import DamagedEntry
 
-__all__ = ["SCHEMA", "batch_of", "joined", "owned", "put_frame", "taken", "with_body"]
+__all__ = ["BEHIND_BYTES_MAX", "SCHEMA", "joined", "owned", "put_frame", "taken", "with_body"]
 
 SCHEMA = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
-_OFFSETS = struct.Struct("<qq")
+BEHIND_BYTES_MAX: Final = 64 << 10
+"""Bodies up to this go behind their head: a batch of them costs more than a copy."""
+_OFFSETS: Final = struct.Struct("<qq")
+_NOTHING: Final = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary())], schema=SCHEMA)
 
 
 def owned(data: bytes | memoryview) -> pa.Buffer:
@@ -31,36 +40,44 @@ def owned(data: bytes | memoryview) -> pa.Buffer:
     return buffer
 
 
-def batch_of(body: bytes | memoryview) -> pa.RecordBatch:
-    """Copy a body into a batch."""
-    offsets = owned(_OFFSETS.pack(0, len(body)))
-    values = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, owned(body)])
-    return pa.RecordBatch.from_arrays([values], schema=SCHEMA)
-
-
-def with_body(frame: Frame, body: bytes | memoryview) -> tuple[pa.RecordBatch, pa.Buffer]:
+def with_body(frame: Frame, body: bytes | memoryview = b"") -> tuple[pa.RecordBatch, pa.Buffer]:
     """Give a batch and what goes beside it; a checksum is made unless the frame has one."""
-    if not body:
-        return batch_of(b""), owned(encode_frame(frame))
-    whole = frame if frame.body_len else frame_of(frame, body)
-    return batch_of(body), owned(encode_frame(whole))
+    if len(body) <= BEHIND_BYTES_MAX:
+        return _NOTHING, _head_and_body(frame, body)
+    return _batch_of(body), owned(encode_frame(_summed(frame, body)))
 
 
 def put_frame(writer: Any, frame: Frame, body: bytes | memoryview = b"") -> None:  # noqa: ANN401
     """Write a frame to a stream of Flight."""
-    if body:
-        writer.write_with_metadata(*with_body(frame, body))
+    if len(body) <= BEHIND_BYTES_MAX:
+        writer.write_metadata(_head_and_body(frame, body))
     else:
-        writer.write_metadata(owned(encode_frame(frame)))
+        writer.write_with_metadata(*with_body(frame, body))
+
+
+def _summed(frame: Frame, body: bytes | memoryview) -> Frame:
+    return frame if frame.body_len or not body else frame_of(frame, body)
+
+
+def _head_and_body(frame: Frame, body: bytes | memoryview) -> pa.Buffer:
+    return owned(encode_frame(_summed(frame, body)) + body)
+
+
+def _batch_of(body: bytes | memoryview) -> pa.RecordBatch:
+    offsets = owned(_OFFSETS.pack(0, len(body)))
+    values = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, owned(body)])
+    return pa.RecordBatch.from_arrays([values], schema=SCHEMA)
 
 
 def taken(chunk: Any) -> tuple[Frame, memoryview]:  # noqa: ANN401
     """Read a frame, and check its body; raises DamageError."""
     if chunk.app_metadata is None:
         raise DamagedEntry("a frame has no head")
-    frame = decode_frame(memoryview(chunk.app_metadata))
-    body = memoryview(b"")
+    beside = memoryview(chunk.app_metadata)
+    frame, body = decode_frame(beside[:FRAME_BYTES]), beside[FRAME_BYTES:]
     if chunk.data is not None and chunk.data.num_rows:
+        if body:
+            raise DamagedEntry("a frame has two bodies")
         body = _value(chunk.data)
     check_body(frame, body)
     return frame, body

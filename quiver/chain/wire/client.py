@@ -25,6 +25,7 @@ from quiver.chain.wire.messages import (
     Fence,
     Fetch,
     Finish,
+    Frame,
     FrameKind,
     Message,
     Opened,
@@ -35,6 +36,7 @@ from quiver.chain.wire.messages import (
     Settle,
     StatusAsked,
     StatusBehind,
+    TailAcks,
     Verify,
 )
 from quiver.chain.wire.outgoing import Outgoing
@@ -132,6 +134,13 @@ class RemotePeer:
         limit = self._options.silence if live else self._options.timeout
         return self._pieces(Read(block, offset, live), offset, limit)
 
+    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+        """Say what all locations of an open block have, as its tail."""
+        for frame, _ in self._frames(TailAcks(block, epoch), self._options.silence):
+            if frame.kind is not FrameKind.ACK:
+                raise DamagedEntry(f"{self._told} says something else than acks", path=self._told)
+            yield Ack(frame.offset, frame.last_seq)
+
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""
         return map(bytes, self._pieces(Segment(block), 0, self._options.timeout))
@@ -193,7 +202,23 @@ class RemotePeer:
         return answers[0]
 
     def _pieces(self, asked: Read | Segment, offset: int, limit: float) -> Iterator[memoryview]:
-        """Read frames until the one that says that all was sent."""
+        """Read pieces until the frame that says that all was sent."""
+        for frame, body in self._frames(asked, limit):
+            if frame.offset != offset:
+                raise DamagedEntry(
+                    "a piece is of another place", expected=offset, found=frame.offset
+                )
+            if frame.kind is FrameKind.ACK:
+                return
+            offset += len(body)
+            yield body
+        text = f"{self._told} stopped in the middle"
+        raise RemoteError(text, path=self._told, retryable=True)
+
+    def _frames(
+        self, asked: Read | Segment | TailAcks, limit: float
+    ) -> Iterator[tuple[Frame, memoryview]]:
+        """Read frames until the other side ends; who stops sooner cancels the call."""
         client = self._connect()
         options = flight.FlightCallOptions(**self._calls)
         try:
@@ -205,19 +230,13 @@ class RemotePeer:
         try:
             while True:
                 frame, body = taken(reader.read_chunk())
-                if frame.offset != offset or frame.number != asked.block.number:
-                    raise DamagedEntry(
-                        "a piece is of another place", expected=offset, found=frame.offset
-                    )
-                if frame.kind is FrameKind.ACK:
-                    is_over = True
-                    return
-                offset += len(body)
+                if frame.number != asked.block.number:
+                    raise DamagedEntry("a frame is of another block", found=frame.number)
+                is_over = frame.kind is FrameKind.ACK and not isinstance(asked, TailAcks)
                 with watched.busy():  # While the caller works, nobody is to be heard.
-                    yield body
+                    yield frame, body
         except StopIteration:
-            text = f"{self._told} stopped in the middle"
-            raise RemoteError(text, path=self._told, retryable=True) from None
+            is_over = True
         except FLIGHT_ERRORS as error:
             raise as_quiver(error, self._told) from error
         finally:

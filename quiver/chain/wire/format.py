@@ -59,6 +59,7 @@ from quiver.chain.wire.messages import (
     Settle,
     StatusAsked,
     StatusBehind,
+    TailAcks,
     Verify,
 )
 from quiver.errors import DamagedEntry, InputError, TornEntry, VersionError
@@ -67,6 +68,7 @@ __all__ = [
     "BODY_BYTES_MAX",
     "ERROR_BYTES_MAX",
     "FRAME",
+    "FRAME_BYTES",
     "HOLDINGS_MAX",
     "MESSAGE_BYTES_MAX",
     "TOP",
@@ -83,6 +85,7 @@ VERSION: Final = 1
 FRAME: Final = struct.Struct("<8sHBBIQQQqI")
 TOP: Final = struct.Struct("<8sHHI")
 CRC: Final = struct.Struct("<I")
+FRAME_BYTES: Final = FRAME.size + CRC.size
 
 BODY_BYTES_MAX: Final = (256 << 20) + (1 << 20)
 """Of a frame: the largest entry, and what may stand before it."""
@@ -96,7 +99,6 @@ NUMBER_MAX: Final = (1 << 63) - 1
 
 _FRAME_MAGIC: Final = b"QUIVER\0F"
 _MESSAGE_MAGIC: Final = b"QUIVER\0M"
-_FRAME_BYTES: Final = FRAME.size + CRC.size
 _STATES: Final = {
     NodeState.INITIALIZING: 1,
     NodeState.SYNCING: 2,
@@ -124,8 +126,8 @@ def encode_frame(frame: Frame) -> bytes:
 
 def decode_frame(data: bytes | memoryview) -> Frame:
     """Read the head of a frame; raises TornEntry, DamagedEntry, VersionError."""
-    if len(data) != _FRAME_BYTES:
-        raise TornEntry("a head has another length", expected=_FRAME_BYTES, found=len(data))
+    if len(data) != FRAME_BYTES:
+        raise TornEntry("a head has another length", expected=FRAME_BYTES, found=len(data))
     magic, version, kind, zero, body_len, number, epoch, offset, last_seq, body_crc = (
         FRAME.unpack_from(data)
     )
@@ -373,6 +375,7 @@ _KINDS: Final[tuple[tuple[int, type, tuple[_Field, ...]], ...]] = (
     (20, Verify, (_BLOCK,)),
     (21, DamagedAsked, ()),
     (22, StatusBehind, (_BLOCK,)),
+    (23, TailAcks, (_BLOCK, _NUMBER)),
     (32, Done, ()),
     (33, Answer, (_TEXT, _NUMBER, _SEQ, _TIME, _TIME, _BOOL)),
     (34, Finished, (_NUMBER, _DIGEST, _NUMBER)),

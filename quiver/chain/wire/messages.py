@@ -40,6 +40,7 @@ __all__ = [
     "Settle",
     "StatusAsked",
     "StatusBehind",
+    "TailAcks",
     "Verify",
 ]
 
@@ -89,6 +90,13 @@ class Acks(NamedTuple):
     """Reads what comes back on a stream."""
 
     stream: str
+
+
+class TailAcks(NamedTuple):
+    """Reads at the tail of an open block what all of its locations have."""
+
+    block: BlockName
+    epoch: int
 
 
 class Read(NamedTuple):
@@ -252,6 +260,7 @@ Message: TypeAlias = (
     | Opened
     | Append
     | Acks
+    | TailAcks
     | Read
     | Segment
     | Prepare

@@ -14,10 +14,10 @@ from quiver.addresses import parse_address
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peer
 from quiver.chain.wire.answering import Desk
-from quiver.chain.wire.bodies import SCHEMA, batch_of, owned, with_body
+from quiver.chain.wire.bodies import SCHEMA, owned, with_body
 from quiver.chain.wire.client import ACTION
 from quiver.chain.wire.flights import as_flight
-from quiver.chain.wire.format import decode_message, encode_frame, encode_message
+from quiver.chain.wire.format import decode_message, encode_message
 from quiver.chain.wire.messages import (
     Acks,
     Append,
@@ -30,6 +30,7 @@ from quiver.chain.wire.messages import (
     Opening,
     Read,
     Segment,
+    TailAcks,
 )
 from quiver.chain.wire.settings import WireOptions, check_listening
 from quiver.chain.wire.streams import Streams
@@ -126,13 +127,17 @@ class _Door:
                 for frame, body in self._streams.acks(stream):
                     yield with_body(frame, body)
                 return
+            case TailAcks(block, epoch):
+                for ack in self.peer.acks(block, epoch):
+                    yield with_body(Frame(FrameKind.ACK, block.number, epoch, *ack))
+                return
             case _:
                 raise InputError("what is read is a block, its segment, or acks")
         for piece in pieces:
             kind = FrameKind.ENTRIES if piece else FrameKind.HEARTBEAT
             yield with_body(Frame(kind, block.number, 0, offset), piece)
             offset += len(piece)
-        yield batch_of(b""), owned(encode_frame(Frame(FrameKind.ACK, block.number, 0, offset)))
+        yield with_body(Frame(FrameKind.ACK, block.number, 0, offset))
 
     def _entries(self, block: BlockName, offset: int, *, live: bool) -> Iterator[memoryview]:
         for piece in self.peer.read(block, offset, live=live):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 import quiver
+from bench.chain.bare import bare_chain
 from bench.chain.nodes import PATIENCE, Nodes
 from bench.kit import Bench, clocked, p99, warm
 from quiver.chain import Loader, LoaderRules, Partition
@@ -27,9 +29,11 @@ NAMES: Final = ("n1", "n2", "n3")
 LARGE_BYTES: Final = 1 << 20
 SMALL_BYTES: Final = 10_000
 _LARGE_COUNT: Final = 64
-_SMALL_COUNT: Final = 300
+_SMALL_COUNT: Final = 400
+_EVERY: Final = 0.01
 _WARM_BYTES: Final = 256 << 20
 _COPIES: Final = (1, 2, 3)
+Waits: TypeAlias = Callable[[], list[float]]
 _CONFIG: Final = {"segment": {"target_size": "1GiB"}}
 """What is timed of the store is its log, as it is of the chain."""
 
@@ -81,6 +85,7 @@ def writing(bench: Bench) -> None:
 def throughput(bench: Bench, cluster: Cluster) -> None:
     """Compare how much a second is safe."""
     bundle, count = bundle_of(LARGE_BYTES), max(int(_LARGE_COUNT * bench.scale), 2)
+    message = os.urandom(LARGE_BYTES)
 
     def store_rate() -> float:
         with a_store(bench) as store:
@@ -99,9 +104,15 @@ def throughput(bench: Bench, cluster: Cluster) -> None:
             loader.flush(PATIENCE)
             return count * LARGE_BYTES / (time.perf_counter() - begun)
 
+    def bare_rate(copies: int) -> float:
+        with bare_chain(bench.folder, copies) as bare:
+            warm(bench.folder, int(_WARM_BYTES * bench.scale))
+            return bare.rate(message, count)
+
     acts = {f"chain_{copies}": partial(chain_rate, copies) for copies in _COPIES}
+    acts |= {f"bare_{copies}": partial(bare_rate, copies) for copies in _COPIES}
     found = bench.interleave(single=store_rate, **acts)
-    bench.more["rates"] = found
+    bench.more["rates"] = {side: rates for side, rates in found.items() if "bare" not in side}
     for copies in _COPIES:
         rates = found[f"chain_{copies}"]
         bench.add(
@@ -111,37 +122,64 @@ def throughput(bench: Bench, cluster: Cluster) -> None:
             wanted=("at least", 0.8),
             MB_a_second=_median(rates) / 1e6,
             MB_a_second_of_the_store=_median(found["single"]) / 1e6,
+            MB_a_second_of_bare_Flight=_median(found[f"bare_{copies}"]) / 1e6,
         )
 
 
 def latency(bench: Bench, cluster: Cluster) -> None:
-    """Compare how long each entry is waited for."""
-    bundle, count = bundle_of(SMALL_BYTES), max(int(_SMALL_COUNT * bench.scale), 10)
+    """Compare how long each entry is waited for: one behind the other, and at one rate."""
+    for every, said, name in ((0.0, "one at a time", "waits"), (_EVERY, "100 a second", "paced")):
+        count = max(int(_SMALL_COUNT * bench.scale / (4 if every else 1)), 10)
+        found = bench.interleave(**_waits(bench, cluster, count, every))
+        bench.more[name] = {side: joined(each) for side, each in found.items()}
+        for copies in _COPIES:
+            over, under = found[f"chain_{copies}"], found["single"]
+            goal: Any = {"wanted": ("at most", 4.0)} if copies == max(_COPIES) else {}
+            bench.add(
+                f"p99 of an entry of 10 KB, {said}, {copies} copies: chain by one store",
+                [p99(each) for each in over],
+                [p99(each) for each in under],
+                ms=p99(joined(over)) * 1e3,
+                ms_of_the_store=p99(joined(under)) * 1e3,
+                ms_p50=_median(joined(over)) * 1e3,
+                ms_p50_of_the_store=_median(joined(under)) * 1e3,
+                ms_p50_of_bare_Flight=_median(joined(found[f"bare_{copies}"])) * 1e3,
+                ms_of_bare_Flight=p99(joined(found[f"bare_{copies}"])) * 1e3,
+                **goal,
+            )
+
+
+def _waits(bench: Bench, cluster: Cluster, count: int, every: float) -> dict[str, Waits]:
+    """Give for each side what waits for so many entries, a new one each so many seconds."""
+    bundle = bundle_of(SMALL_BYTES)
+    message = os.urandom(SMALL_BYTES)
 
     def store_waits() -> list[float]:
         with a_store(bench) as store:
-            return [clocked(lambda: store.append(bundle)) for _ in range(count)]
+            return paced(lambda: store.append(bundle), count, every)
 
     def chain_waits(copies: int) -> list[float]:
         with a_loader(cluster, copies) as loader:
-            return [clocked(lambda: loader.send(bundle).wait(PATIENCE)) for _ in range(count)]
+            return paced(lambda: loader.send(bundle).wait(PATIENCE), count, every)
+
+    def bare_waits(copies: int) -> list[float]:
+        with bare_chain(bench.folder, copies) as bare:
+            return paced(lambda: bare.wait_for_one(message), count, every)
 
     acts = {f"chain_{copies}": partial(chain_waits, copies) for copies in _COPIES}
-    waits = bench.interleave(single=store_waits, **acts)
-    bench.more["waits"] = {side: joined(each) for side, each in waits.items()}
-    for copies in _COPIES:
-        over, under = waits[f"chain_{copies}"], waits["single"]
-        goal: Any = {"wanted": ("at most", 4.0)} if copies == max(_COPIES) else {}
-        bench.add(
-            f"p99 of an entry of 10 KB, one at a time, {copies} copies: chain by one store",
-            [p99(each) for each in over],
-            [p99(each) for each in under],
-            ms=p99(joined(over)) * 1e3,
-            ms_of_the_store=p99(joined(under)) * 1e3,
-            ms_p50=_median(joined(over)) * 1e3,
-            ms_p50_of_the_store=_median(joined(under)) * 1e3,
-            **goal,
-        )
+    acts |= {f"bare_{copies}": partial(bare_waits, copies) for copies in _COPIES}
+    return {"single": store_waits, **acts}
+
+
+def paced(act: Callable[[], Any], count: int, every: float) -> list[float]:
+    """Do something so often, each so many seconds or as soon as it was done; seconds of each."""
+    found = []
+    due = time.perf_counter()
+    for _ in range(count):
+        time.sleep(max(due - time.perf_counter(), 0.0))
+        found.append(clocked(act))
+        due = max(due + every, time.perf_counter())
+    return found
 
 
 def joined(rounds: Iterable[list[float]]) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quiver.chain.loading.outbox import Waiting
-from quiver.chain.peers import Entries, Route, Stream
+from quiver.chain.peers import Entries, Route, Stream, arrows_own
 
 __all__ = ["Flow"]
 
@@ -44,7 +44,9 @@ class Flow:
     def send(self, frame: Sequence[Waiting], stream: Stream, route: Route) -> None:
         """Send some as one frame; raises what broke the stream."""
         last = self.last = frame[-1]
-        body = last.body if len(frame) == 1 else b"".join(each.body for each in frame)
-        entries = Entries(route.epoch, self.length, last.wal_seq, memoryview(body))
+        body = last.body if len(frame) == 1 else arrows_own(*(each.body for each in frame))
+        entries = Entries(
+            route.epoch, self.length, last.wal_seq, memoryview(body).cast("B"), own=body
+        )
         self.length += len(body)
         stream.send(entries)

@@ -11,6 +11,7 @@ from quiver.chain.loading.happenings import Wanted
 from quiver.chain.loading.outbox import Waiting
 from quiver.chain.loading.rules import LoaderRules
 from quiver.chain.loading.tasks import Surroundings, Tasks
+from quiver.chain.peers import arrows_own
 from quiver.config import Config
 from quiver.disk import fresh_name, process_id
 from quiver.engine.encoding import Encoder
@@ -24,7 +25,7 @@ from quiver.errors import (
 from quiver.payload import EncodedBundle
 from quiver.slots import SlotTable
 from quiver.units import parse_duration
-from quiver.wal.format import encode_bundle
+from quiver.wal.format import entry_parts
 
 if TYPE_CHECKING:
     from quiver.chain.record import Record
@@ -123,7 +124,7 @@ class Loader:
             self._wait_room(timeout)
             given = self._timed(time_ns)
             wal_seq = self._seq + 1
-            body = encode_bundle(EncodedBundle(wal_seq, given, payloads))
+            body = arrows_own(*entry_parts(EncodedBundle(wal_seq, given, payloads)))
             with self._driver.lock:
                 self._driver.outbox.add(Waiting(wal_seq, given, body))
             self._seq, self._time_ns = wal_seq, given

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+
 from quiver.chain.loading.rules import AHEAD, LoaderRules
 
 __all__ = ["Outbox", "Waiting"]
@@ -19,7 +21,8 @@ class Waiting(NamedTuple):
 
     wal_seq: int
     time_ns: int
-    body: bytes
+    body: pa.Buffer
+    """In memory of Arrow's own."""
 
 
 class Outbox:

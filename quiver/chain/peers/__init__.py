@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quiver.chain.peers.layout import decode_layout, encode_layout
+from quiver.chain.peers.memory import arrows_own
 from quiver.chain.peers.peer import Peer, Peers, Stream
 from quiver.chain.peers.silent import SilentError
 from quiver.chain.peers.values import (
@@ -31,6 +32,7 @@ __all__ = [
     "SilentError",
     "Status",
     "Stream",
+    "arrows_own",
     "decode_layout",
     "encode_layout",
 ]

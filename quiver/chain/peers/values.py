@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = [
     "Ack",
@@ -47,6 +47,8 @@ class Entries(NamedTuple):
     body: memoryview
     crc: int | None = None
     """CRC32C of the body, where it is known: as the first one that sent it computed it."""
+    own: Any = None
+    """The buffer that the body is, if that is memory of Arrow's own: it goes on without a copy."""
 
 
 class Ack(NamedTuple):

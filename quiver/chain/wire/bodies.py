@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from quiver.chain.peers import arrows_own
 from quiver.chain.wire.format import (
     FRAME_BYTES,
     check_body,
@@ -18,7 +19,15 @@ from quiver.chain.wire.format import (
 from quiver.chain.wire.messages import Frame
 from quiver.errors import DamagedEntry
 
-__all__ = ["BEHIND_BYTES_MAX", "SCHEMA", "joined", "owned", "put_frame", "taken", "with_body"]
+__all__ = [
+    "BEHIND_BYTES_MAX",
+    "SCHEMA",
+    "joined",
+    "put_frame",
+    "taken",
+    "whole_buffer",
+    "with_body",
+]
 
 SCHEMA = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
 BEHIND_BYTES_MAX: Final = 64 << 10
@@ -27,32 +36,29 @@ _OFFSETS: Final = struct.Struct("<qq")
 _NOTHING: Final = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary())], schema=SCHEMA)
 
 
-def owned(data: bytes | memoryview) -> pa.Buffer:
-    """Copy what Flight sends into memory of Arrow's own.
+def with_body(
+    frame: Frame, body: bytes | memoryview = b"", own: pa.Buffer | None = None
+) -> tuple[pa.RecordBatch, pa.Buffer]:
+    """Give a batch and what goes beside it; a checksum is made unless the frame has one.
 
-    Threads of gRPC let go of it when they like, at the end of a process too; to let go of memory of
-    Python's they take the interpreter's lock, which has no interpreter any more by then: the
-    process ends with a segmentation fault.
+    ``own`` is the same body in memory of Arrow's own, if it is there; else a copy is made.
     """
-    buffer = pa.allocate_buffer(len(data))
-    if len(data):
-        memoryview(buffer).cast("B")[:] = memoryview(data).cast("B")
-    return buffer
-
-
-def with_body(frame: Frame, body: bytes | memoryview = b"") -> tuple[pa.RecordBatch, pa.Buffer]:
-    """Give a batch and what goes beside it; a checksum is made unless the frame has one."""
     if len(body) <= BEHIND_BYTES_MAX:
         return _NOTHING, _head_and_body(frame, body)
-    return _batch_of(body), owned(encode_frame(_summed(frame, body)))
+    return _batch_of(own or arrows_own(body)), arrows_own(encode_frame(_summed(frame, body)))
 
 
-def put_frame(writer: Any, frame: Frame, body: bytes | memoryview = b"") -> None:  # noqa: ANN401
-    """Write a frame to a stream of Flight."""
+def put_frame(
+    writer: Any,  # noqa: ANN401
+    frame: Frame,
+    body: bytes | memoryview = b"",
+    own: pa.Buffer | None = None,
+) -> None:
+    """Write a frame to a stream of Flight; ``own`` as ``with_body`` has it."""
     if len(body) <= BEHIND_BYTES_MAX:
         writer.write_metadata(_head_and_body(frame, body))
     else:
-        writer.write_with_metadata(*with_body(frame, body))
+        writer.write_with_metadata(*with_body(frame, body, own))
 
 
 def _summed(frame: Frame, body: bytes | memoryview) -> Frame:
@@ -60,12 +66,12 @@ def _summed(frame: Frame, body: bytes | memoryview) -> Frame:
 
 
 def _head_and_body(frame: Frame, body: bytes | memoryview) -> pa.Buffer:
-    return owned(encode_frame(_summed(frame, body)) + body)
+    return arrows_own(encode_frame(_summed(frame, body)), body)
 
 
-def _batch_of(body: bytes | memoryview) -> pa.RecordBatch:
-    offsets = owned(_OFFSETS.pack(0, len(body)))
-    values = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, owned(body)])
+def _batch_of(body: pa.Buffer) -> pa.RecordBatch:
+    offsets = arrows_own(_OFFSETS.pack(0, len(body)))
+    values = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, body])
     return pa.RecordBatch.from_arrays([values], schema=SCHEMA)
 
 
@@ -95,6 +101,12 @@ def _value(batch: pa.RecordBatch) -> memoryview:
     if batch.column(0).null_count:
         raise DamagedEntry("a frame has another body than one value")
     return memoryview(batch.column(0)[0].as_buffer())
+
+
+def whole_buffer(body: memoryview) -> pa.Buffer | None:
+    """Give the buffer that a body which came over Flight is all of; None if it is a part of one."""
+    buffer: Any = body.obj
+    return buffer if isinstance(buffer, pa.Buffer) and len(buffer) == len(body) else None
 
 
 def joined(bodies: Sequence[memoryview]) -> memoryview:

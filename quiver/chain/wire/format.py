@@ -97,6 +97,8 @@ TEXT_BYTES_MAX: Final = 1024
 COUNT_MAX: Final = 1 << 18
 NUMBER_MAX: Final = (1 << 63) - 1
 
+_FRAME_KINDS: Final = {kind.value: kind for kind in FrameKind}
+_BODY_BYTES_MAX: Final = {FrameKind.ENTRIES: BODY_BYTES_MAX, FrameKind.ERROR: ERROR_BYTES_MAX}
 _FRAME_MAGIC: Final = b"QUIVER\0F"
 _MESSAGE_MAGIC: Final = b"QUIVER\0M"
 _STATES: Final = {
@@ -134,7 +136,7 @@ def decode_frame(data: bytes | memoryview) -> Frame:
     _check_top(data, magic, _FRAME_MAGIC, version=version)
     if zero or not FrameKind.ENTRIES <= kind <= FrameKind.ERROR:
         raise DamagedEntry("a frame is of no kind", found=kind)
-    frame = Frame(FrameKind(kind), number, epoch, offset, last_seq, body_len, body_crc)
+    frame = Frame(_FRAME_KINDS[kind], number, epoch, offset, last_seq, body_len, body_crc)
     if fault := _faulty_frame(frame):
         raise DamagedEntry("a frame is impossible", found=fault)
     return frame
@@ -155,10 +157,11 @@ def check_body(frame: Frame, body: bytes | memoryview) -> None:
 
 def _faulty_frame(frame: Frame) -> str:
     kind, number, epoch, offset, last_seq, body_len, body_crc = frame
-    numbers = (number, epoch, offset)
-    if not all(0 <= each <= NUMBER_MAX for each in numbers) or not -1 <= last_seq <= NUMBER_MAX:
+    if min(number, epoch, offset, last_seq + 1) < 0 or max(number, epoch, offset) > NUMBER_MAX:
         return "a number is out of range"
-    most = {FrameKind.ENTRIES: BODY_BYTES_MAX, FrameKind.ERROR: ERROR_BYTES_MAX}.get(kind, 0)
+    if last_seq > NUMBER_MAX:
+        return "a number is out of range"
+    most = _BODY_BYTES_MAX.get(kind, 0)
     if not bool(most) <= body_len <= most or (not body_len and body_crc):
         return f"a body of {body_len:,} bytes"
     return ""

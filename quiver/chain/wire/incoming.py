@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from quiver.chain.peers import Ack, Entries, Peer, Route, Stream
-from quiver.chain.wire.bodies import taken
+from quiver.chain.wire.bodies import taken, whole_buffer
 from quiver.chain.wire.faults import to_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_told
 from quiver.chain.wire.messages import Frame, FrameKind
@@ -20,6 +20,12 @@ from quiver.chain.wire.watch import Watchdog
 from quiver.errors import DamagedEntry, InputError, QuiverError, RemoteError
 
 __all__ = ["Incoming"]
+
+_LINGER_SECONDS: Final = 0.005
+"""For so long acks go no further back between nodes: the tail has told the loader already, and who
+carries them takes a processor from what comes next."""
+_MUCH_BYTES: Final = 1 << 20
+"""Of so much they go at once: the node before may wait for room."""
 
 
 class Incoming:
@@ -70,10 +76,19 @@ class Incoming:
         number, epoch = self.route.block.number, self.route.epoch
         heartbeat = Frame(FrameKind.HEARTBEAT, number, epoch)
         yield heartbeat, b""
+        told = Ack(0, -1)
+
+        def is_urgent() -> bool:
+            much = self._ack is not None and self._ack.length - told.length >= _MUCH_BYTES
+            return much or not self.route.sender or self._fault is not None or self._is_over
+
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_news, self._options.heartbeat)
+                if self._ack is not None:
+                    self._changed.wait_for(is_urgent, _LINGER_SECONDS)
                 ack, self._ack = self._ack, None
+                told = ack or told
                 fault, is_over = self._fault, self._is_over
             if ack is not None:
                 yield Frame(FrameKind.ACK, number, epoch, *ack), b""
@@ -117,7 +132,14 @@ class Incoming:
             raise DamagedEntry("a frame is of another block", found=frame.number)
         if frame.kind is FrameKind.ENTRIES:
             self._stream.send(
-                Entries(frame.epoch, frame.offset, frame.last_seq, body, frame.body_crc)
+                Entries(
+                    frame.epoch,
+                    frame.offset,
+                    frame.last_seq,
+                    body,
+                    frame.body_crc,
+                    own=whole_buffer(body),
+                )
             )
         elif frame.kind is not FrameKind.HEARTBEAT:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")

@@ -193,7 +193,8 @@ class Outgoing:
         frame = Frame(FrameKind.ENTRIES, number, first.epoch, first.offset, last.last_seq)
         if first is last and first.crc is not None:  # The other side checks it all the same.
             frame = frame._replace(body_len=len(first.body), body_crc=first.crc)
-        put_frame(self._writer, frame, joined([each.body for each in entries]))
+        own = first.own if first is last else None
+        put_frame(self._writer, frame, joined([each.body for each in entries]), own)
 
     # the reading thread --------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from pyarrow import flight
 
 from quiver.addresses import parse_address
 from quiver.chain.metadata import Metadata
-from quiver.chain.peers import BlockName, Peer
+from quiver.chain.peers import BlockName, Peer, arrows_own
 from quiver.chain.wire.answering import Desk
-from quiver.chain.wire.bodies import SCHEMA, owned, with_body
+from quiver.chain.wire.bodies import SCHEMA, with_body
 from quiver.chain.wire.client import ACTION
 from quiver.chain.wire.flights import as_flight
 from quiver.chain.wire.format import decode_message, encode_message
@@ -192,7 +192,7 @@ class _Flight(flight.FlightServerBase):
             answer = self._door.act(action.body.to_pybytes())
         except Exception as error:
             raise as_flight(error, self._door.peer.name) from error
-        return [flight.Result(owned(answer))]
+        return [flight.Result(arrows_own(answer))]
 
     def list_actions(self, _context: Any) -> list[Any]:  # noqa: ANN401
         return [(ACTION, "a call between nodes of a chain")]

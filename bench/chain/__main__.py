@@ -27,8 +27,11 @@ another measure; the store makes none either.
 - *Throughput*: all entries are sent, and the last one is waited for; the store is appended to with
   `wait=False`. The share of one store is its rate by the number of copies, since all lie on this
   disk; a chain whose nodes have a disk each has more.
-- *p99*: the next entry is sent when the one before is safe. Of each round by itself, medians of
-  those; milliseconds are of all rounds together.
+- *p99*: one behind the other, and then one each 10 ms on either side: a disk that is asked again at
+  once answers in half the time, and a store asks three to ten times as often as a chain does. Of
+  each round by itself, medians of those; milliseconds are of all rounds together.
+- *Bare Flight* beside both is what they would take with nothing of a chain around: processes that
+  write, sync, pass on and hand acks back (`bench/chain/bare.py`).
 - *Behind the ack*: 200 entries a second; both sides note the same clock, the loader when it was
   told and the cursor when it has decoded. The tail's readers may well be first.
 - *Pause*: four nodes, three copies, one entry of 10 KB after the other; the longest wait for one
@@ -38,28 +41,28 @@ another measure; the store makes none either.
 
 ## Where a small entry's time goes
 
-Traced on 2026-11-24, 10 KB and three copies, 2.9 ms in the median, by one clock in all processes:
+Traced on 2026-11-28, 10 KB and three copies, one behind the other, by one clock in all processes;
+before what D214 tells it took 3.7 ms in the median, behind it 2.6:
 
-| part | ms |
-|---|---:|
-| the loader: encode, change to its thread, hand to gRPC | 0.2 |
-| from one process to the next, three times: gRPC, waking, reading | 0.10 to 0.15 each |
-| each node: looking at it and writing it | 0.10 to 0.14 each |
-| each node: its sync | 0.22 to 0.30 each |
-| each node but the last: the frame for the next one, handed to gRPC | 0.10 to 0.13 each |
-| the ack's way back, three times: change of threads, gRPC, waking, reading | 0.22 to 0.28 each |
-| the loader: told, and whoever waits is woken | 0.1 |
+| part | ms before | ms |
+|---|---:|---:|
+| the loader: encode, change to its thread, hand to gRPC | 0.35 | 0.31 |
+| from one process to the next, three times: gRPC, waking | 0.07 each | 0.07 each |
+| each node: reading the frame, looking at it, writing it (the head checks the bundle, 0.10 more) | 0.17 each | 0.15 each |
+| each node: to the thread that syncs | 0.06 each | 0.02 each |
+| each node: its sync | 0.21 to 0.27 each | 0.21 to 0.25 each |
+| each node but the last: to the next one's writer, the frame, handed to gRPC | 0.17 each | 0.12 each |
+| the ack's way back | 1.0, by all nodes | 0.34, from the tail |
+| the loader: told, and whoever waits is woken | 0.14 | 0.05 |
 
-A round trip of bare Flight with such a frame, and nothing done at either end, took 0.12 ms in the
-median and 0.41 to 0.54 at the 99th percentile, other work beside it; three of them, and three syncs
-one behind the other, are a third to half of the whole. A store has one sync and little else: 0.33
-and 0.56 ms. Where a sync takes milliseconds the ratio is smaller; that is arithmetic, and was not
-measured.
+The same code takes a fifth of this in a loop: processes take turns on two cores, so each finds
+neither its memory nor its code in a cache, and a core that slept.
 
-Tried, and not kept. Writing, syncing and passing on in the thread that reads, without a change of
-threads: 3.10 instead of 3.45 ms in the median, 5.3 instead of 5.6 at the 99th percentile, eight
-runs each in turns. gRPC without its event engine (`GRPC_EXPERIMENTS`): 2.58 instead of 2.75, and
-4.3 instead of 4.9, six runs each; what that variable understands changes with gRPC's version.
+Tried, and not kept. gRPC without its event engine (`GRPC_EXPERIMENTS`): 2.58 instead of 2.75 ms in
+the median and 4.3 instead of 4.9 at the 99th percentile, six runs each, before the rest; what that
+variable understands changes with gRPC's version. No mark with each sync of a log (D173): a twentieth
+less, and a copy could not tell rot from a torn end for as much as had no mark. Python's collector
+off in all processes: no difference.
 """
 
 

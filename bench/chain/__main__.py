@@ -48,10 +48,11 @@ before what D214 tells it took 3.7 ms in the median, behind it 2.6:
 |---|---:|---:|
 | the loader: encode, change to its thread, hand to gRPC | 0.35 | 0.31 |
 | from one process to the next, three times: gRPC, waking | 0.07 each | 0.07 each |
-| each node: reading the frame, looking at it, writing it (the head checks the bundle, 0.10 more) | 0.17 each | 0.15 each |
+| each node: read, look at, write the frame | 0.17 each | 0.15 each |
+| the first node: check the bundle | 0.10 | 0.11 |
 | each node: to the thread that syncs | 0.06 each | 0.02 each |
 | each node: its sync | 0.21 to 0.27 each | 0.21 to 0.25 each |
-| each node but the last: to the next one's writer, the frame, handed to gRPC | 0.17 each | 0.12 each |
+| each node but the last: hand a frame to gRPC, by which thread | 0.17 each | 0.12 each |
 | the ack's way back | 1.0, by all nodes | 0.34, from the tail |
 | the loader: told, and whoever waits is woken | 0.14 | 0.05 |
 
@@ -60,9 +61,10 @@ neither its memory nor its code in a cache, and a core that slept.
 
 Tried, and not kept. gRPC without its event engine (`GRPC_EXPERIMENTS`): 2.58 instead of 2.75 ms in
 the median and 4.3 instead of 4.9 at the 99th percentile, six runs each, before the rest; what that
-variable understands changes with gRPC's version. No mark with each sync of a log (D173): a twentieth
-less, and a copy could not tell rot from a torn end for as much as had no mark. Python's collector
-off in all processes: no difference.
+variable understands changes with gRPC's version. No mark with each sync of a log (D173): a
+twentieth less in the median of four runs and nothing at the 99th percentile, and a copy could not
+tell rot from a torn end in as much as had no mark. Python's collector off in all processes: no
+difference.
 """
 
 

@@ -129,6 +129,7 @@ class _Door:
                 return
             case TailAcks(block, epoch):
                 for ack in self.peer.acks(block, epoch):
+                    self._streams.check_open()
                     yield with_body(Frame(FrameKind.ACK, block.number, epoch, *ack))
                 return
             case _:

@@ -97,7 +97,8 @@ class Outgoing:
             if self._is_closed:
                 raise ClosedError(f"the stream to {self._node} is closed")
             self._end += size
-            if self._queue or self._is_writing or self._end - self._acked > BEHIND_BYTES_MAX:
+            is_busy = self._is_writing or self._lost is not None or bool(self._queue)
+            if is_busy or self._end - self._acked > BEHIND_BYTES_MAX:
                 self._queue.append(entries)
                 self._changed.notify_all()
                 return

@@ -25,7 +25,10 @@ from quiver.chain.subscribing import (
     drop_subscriber,
     is_ack_partition,
     list_subscribers,
+    pause_subscriber,
     purge_acked,
+    rename_subscriber,
+    reset_subscriber,
 )
 from quiver.chain.subscribing.log import SLOT
 from quiver.chain.subscribing.starting import start_subscriber
@@ -187,6 +190,31 @@ class Cluster:
     def unsubscribe(self, name: str) -> None:
         """Forget a subscriber for good; whoever has the name is fenced."""
         drop_subscriber(self._reach(), name)
+
+    def pause(self, name: str) -> None:
+        """Deliver nothing to a subscriber until ``resume``; whoever has the name is fenced.
+
+        What it has not had is kept for it, however long that is.
+        """
+        pause_subscriber(self._reach(), name, is_paused=True)
+
+    def resume(self, name: str) -> None:
+        """Deliver again; whoever has the name is fenced, and goes on by subscribing again."""
+        pause_subscriber(self._reach(), name, is_paused=False)
+
+    def reset(self, name: str, start: Start = "earliest") -> None:
+        """Have a subscriber begin anew, where ``subscribe`` would; whoever has the name is fenced.
+
+        What it acked comes again as far as it is still there; its dead letters are forgotten.
+        """
+        reset_subscriber(self._reach(), name, start)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a subscriber another name, under which it goes on; whoever has it is fenced.
+
+        Raises SubscriberError if there is one of that name. May be done again if it broke off.
+        """
+        rename_subscriber(self._reach(), name, new_name)
 
     def purge_acked(self, partitions: str | Sequence[str] = ()) -> list[Purged]:
         """Purge blocks of which every subscriber of their partition is done with all bundles.

@@ -6,18 +6,14 @@ from datetime import UTC, datetime
 
 import pytest
 from cluster_kit import row, running, value_of
+from numbers_kit import PATIENCE, QUICK, SMALL, load, number_of, take
 
 from quiver.chain import LoaderRules, Partition, SubscriberRules
-from quiver.chain.cluster import Cluster
 from quiver.chain.peers import BlockName
 from quiver.chain.serving import AuditRules
 from quiver.clock import SystemClock
 from quiver.config import SubscriberConfig
 from quiver.errors import DamagedEntry, InputError, LockedError, MissingError, SubscriberError
-
-PATIENCE = 60.0
-SMALL = LoaderRules(rf=2, soft_bytes=5_000)
-QUICK = AuditRules(every_seconds=0.1)
 
 
 @pytest.fixture
@@ -26,26 +22,6 @@ def nodes(tmp_path):
         for name in "abc":
             nodes.start(name)
         yield nodes
-
-
-def load(cluster: Cluster, partition: str, numbers, rules: LoaderRules = SMALL) -> list[int]:
-    loader = cluster.loader(partition, ["events"], rules=rules)
-    times = [loader.send(row(number), timeout=PATIENCE).time_ns for number in numbers]
-    loader.close(timeout=PATIENCE)
-    return times
-
-
-def number_of(handle) -> int:
-    return handle["events"]["n"][0].as_py()
-
-
-def take(subscription, count: int) -> list[int]:
-    """Ack so many bundles; gives their numbers."""
-    found = []
-    for _ in range(count):
-        with subscription.next(PATIENCE) as handle:
-            found.append(number_of(handle))
-    return found
 
 
 def test_r44_bundles_come_in_order_and_who_comes_next_goes_on(nodes):

@@ -113,7 +113,28 @@ def test_a_block_of_more_bundles_than_any_has_is_damage():
 def test_a_newer_version_is_told():
     fields = json.loads(encode_record(RECORDS["snapshot"]))
     with pytest.raises(VersionError):
-        decode_record(json.dumps({**fields, "version": 2}))
+        decode_record(json.dumps({**fields, "version": 3}))
+
+
+def test_a_paused_subscriber_is_of_version_2_and_others_as_before():
+    snapshot = RECORDS["snapshot"]
+    fields = json.loads(encode_record(snapshot))
+    assert (fields["version"], "is_paused" in fields) == (1, False)
+    paused = snapshot._replace(is_paused=True)
+    fields = json.loads(encode_record(paused))
+    assert (fields["version"], fields["is_paused"]) == (2, True)
+    assert decode_record(encode_record(paused)) == paused
+    assert decode_record(json.dumps({**fields, "is_paused": False})) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("version", "more"),
+    [(1, {"is_paused": True}), (1, {"is_paused": False}), (2, {}), (2, {"is_paused": None})],
+)
+def test_a_pause_that_makes_no_sense_is_damage(version, more):
+    fields = json.loads(encode_record(RECORDS["snapshot"]))
+    with pytest.raises(DamagedEntry):
+        decode_record(json.dumps({**fields, "version": version, **more}))
 
 
 # marks ----------------------------------------------------------------------------------

@@ -190,6 +190,46 @@ def test_a_subscriber_that_is_forgotten_keeps_no_block(run, place, nodes) -> Non
     assert "chain status" in again.err
 
 
+def test_a_subscriber_is_paused_renamed_and_started_over(run, place, nodes) -> None:
+    run("chain", "repair", "--metadata", place)
+
+    def changed(verb: str, *words: str) -> dict[str, object]:
+        done = run("chain", verb, *words, "--json", "--metadata", place)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    with nodes.cluster() as cluster:
+        with cluster.subscribe("report", "core_0") as report:
+            first = report.next(PATIENCE)
+            first.ack()
+        assert changed("pause", "report")["is_paused"]
+        assert '"is_paused": true' in run("chain", "status", "--json", "--metadata", place).out
+        assert "report is paused" in run("chain", "status", "--metadata", place).out
+        with cluster.subscribe("report", "core_0") as report:
+            assert report.poll() is None
+        assert changed("rename", "report", "daily")["name"] == "daily"
+        assert not changed("resume", "daily")["is_paused"]
+        with cluster.subscribe("daily", "core_0") as daily:
+            with daily.next(PATIENCE) as second:
+                assert second.wal_seq > first.wal_seq
+        refused = run("chain", "reset", "daily", "--metadata", place)
+        assert refused.code == 2
+        assert "--yes" in refused.err
+        told = changed("reset", "daily", "--yes")
+        assert told["blocks_behind"] == len(blocks_of(nodes))
+        with cluster.subscribe("daily", "core_0") as daily:
+            with daily.next(PATIENCE) as again:
+                assert again.wal_seq == first.wal_seq
+    said = run("chain", "reset", "daily", "--yes", "--start", "latest", "--metadata", place)
+    assert "daily begins anew at latest, 0 blocks behind" in said.out
+    wrong = run("chain", "reset", "daily", "--yes", "--start", "soon", "--metadata", place)
+    assert wrong.code == 2
+    for verb, *words in (("pause", "no"), ("resume", "no"), ("reset", "no", "--yes")):
+        gone = run("chain", verb, *words, "--metadata", place)
+        assert gone.code != 0
+        assert "chain status" in gone.err
+
+
 def test_a_repair_without_partitions_has_nothing_to_do(run, place) -> None:
     found = run("chain", "repair", "--metadata", place)
     assert found.code == 0

@@ -9,14 +9,20 @@
 ``reach``         what it takes to get at nodes
 ``subscription``  the next bundles, and their outcomes
 ``known``         all subscribers as others see them; what they have may be purged
+``changes``       what is done to one from outside: forgotten, held up, started over, renamed
 ================  =================================================================
 """
 
+from quiver.chain.subscribing.changes import (
+    drop_subscriber,
+    pause_subscriber,
+    rename_subscriber,
+    reset_subscriber,
+)
 from quiver.chain.subscribing.known import (
     Purged,
     SubscriberMark,
     SubscriberView,
-    drop_subscriber,
     list_subscribers,
     purge_acked,
 )
@@ -39,5 +45,8 @@ __all__ = [
     "drop_subscriber",
     "is_ack_partition",
     "list_subscribers",
+    "pause_subscriber",
     "purge_acked",
+    "rename_subscriber",
+    "reset_subscriber",
 ]

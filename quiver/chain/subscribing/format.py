@@ -20,7 +20,9 @@ from quiver.errors import DamagedEntry, VersionError
 
 __all__ = ["VERSION", "decode_record", "encode_record"]
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""Of a snapshot that says more than ``_FIRST`` can: whether the subscriber is paused."""
+_FIRST: Final = 1
 _MAX: Final = (1 << 63) - 1
 _TIMES: Final = frozenset({"start_ns", "time_ns"})
 _TEXTS: Final = frozenset({"partition", "reason"})
@@ -42,11 +44,13 @@ def encode_record(record: Record) -> str:
     if isinstance(record, Snapshot):
         fields: dict[str, object] = {
             "kind": "snapshot",
-            "version": VERSION,
+            "version": VERSION if record.is_paused else _FIRST,
             "wants_all": record.wants_all,
             "is_gone": record.is_gone,
             "lanes": [_lane_fields(lane) for lane in record.lanes],
         }
+        if record.is_paused:
+            fields["is_paused"] = True
     else:
         fields = {"kind": _KINDS[type(record)], **record._asdict()}
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -97,14 +101,18 @@ def _snapshot(found: dict[str, Any]) -> Snapshot:
             f"marks of a subscriber have version {version}, known is {VERSION}",
             hint="they were written by a newer Quiver: use that",
         )
+    if version == _FIRST:
+        _check_keys(found, Snapshot._fields[:-1])
+        found["is_paused"] = False
     _check_keys(found, Snapshot._fields)
-    wants_all, is_gone, lanes = (found[name] for name in Snapshot._fields)
-    if type(wants_all) is not bool or type(is_gone) is not bool or not isinstance(lanes, list):
+    wants_all, is_gone, lanes, is_paused = (found[name] for name in Snapshot._fields)
+    flags = (wants_all, is_gone, is_paused)
+    if any(type(flag) is not bool for flag in flags) or not isinstance(lanes, list):
         raise _fault("a snapshot says no such thing", found)
     read = tuple(_lane(lane) for lane in lanes)
     if len({lane.partition for lane in read}) != len(read):
         raise _fault("a snapshot has a partition twice", [lane.partition for lane in read])
-    return Snapshot(wants_all, is_gone, read)
+    return Snapshot(wants_all, is_gone, read, is_paused)
 
 
 def _lane(found: object) -> LaneSnapshot:

@@ -9,22 +9,16 @@ from typing import NamedTuple
 
 from quiver.chain.membership import list_partitions
 from quiver.chain.record import Record, purged
-from quiver.chain.subscribing.log import (
-    PREFIX,
-    AckLog,
-    SubscriberRules,
-    is_ack_partition,
-    read_marks,
-)
+from quiver.chain.subscribing.log import PREFIX, is_ack_partition, read_marks
 from quiver.chain.subscribing.marks import Lane, Marks
 from quiver.chain.subscribing.reach import Reach
-from quiver.errors import MissingError, QuiverError, SubscriberError
+from quiver.errors import MissingError, QuiverError
 
 __all__ = [
     "Purged",
     "SubscriberMark",
     "SubscriberView",
-    "drop_subscriber",
+    "is_known",
     "list_subscribers",
     "purge_acked",
 ]
@@ -56,6 +50,8 @@ class SubscriberView:
     marks: tuple[SubscriberMark, ...]
     fault: str = ""
     """Why its marks cannot be read just now."""
+    is_paused: bool = False
+    """Whether nothing is delivered to it for now."""
 
 
 class Purged(NamedTuple):
@@ -83,19 +79,9 @@ def list_subscribers(reach: Reach) -> list[SubscriberView]:
     return found
 
 
-def drop_subscriber(reach: Reach, name: str) -> None:
-    """Forget a subscriber for good; whoever has the name is fenced."""
-    if name not in _names(reach) or _marks(reach, name).is_gone:
-        raise SubscriberError(f"no subscriber {name!r}")
-    log = AckLog(name, reach, SubscriberRules(), rf=2)
-    try:
-        gone = Marks(wants_all=False)
-        gone.is_gone = True
-        log.begin(gone)
-    except BaseException:
-        log.abandon()
-        raise
-    log.close(SubscriberRules().patience)
+def is_known(reach: Reach, name: str) -> bool:
+    """Whether there is a subscriber of this name, as far as its marks are visible."""
+    return name in _names(reach) and not _marks(reach, name).is_gone
 
 
 def purge_acked(reach: Reach, partitions: Sequence[str] = ()) -> list[Purged]:
@@ -172,4 +158,4 @@ def _view(reach: Reach, name: str, marks: Marks) -> SubscriberView:
             )
         )
     taken = bool(reach.partition(PREFIX + name).read().writer)
-    return SubscriberView(name, marks.wants_all, taken, tuple(rows))
+    return SubscriberView(name, marks.wants_all, taken, tuple(rows), is_paused=marks.is_paused)

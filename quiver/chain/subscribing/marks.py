@@ -147,7 +147,7 @@ class Marks:
     def __init__(self, *, wants_all: bool) -> None:
         """Begin with none."""
         self.wants_all = wants_all
-        self.is_gone = False
+        self.is_gone = self.is_paused = False
         self.lanes: dict[str, Lane] = {}
 
     def apply(self, record: Record) -> None:
@@ -155,6 +155,7 @@ class Marks:
         match record:
             case Snapshot():
                 self.wants_all, self.is_gone = record.wants_all, record.is_gone
+                self.is_paused = record.is_paused
                 self.lanes = {each.partition: Lane.restored(each) for each in record.lanes}
             case Joined():
                 if record.partition not in self.lanes:
@@ -176,7 +177,7 @@ class Marks:
     def snapshot(self) -> Snapshot:
         """Give all that counts still."""
         lanes = tuple(self.lanes[name].snapshot() for name in sorted(self.lanes))
-        return Snapshot(self.wants_all, self.is_gone, lanes)
+        return Snapshot(self.wants_all, self.is_gone, lanes, self.is_paused)
 
     def letters(self) -> list[DeadLetter]:
         """Give what was given up, oldest first for each partition."""

@@ -92,6 +92,8 @@ class Snapshot(NamedTuple):
     is_gone: bool
     """The subscriber is no more."""
     lanes: tuple[LaneSnapshot, ...]
+    is_paused: bool = False
+    """Nothing is delivered to it for now."""
 
 
 Record: TypeAlias = Joined | Taken | Acked | Nacked | Rejected | Snapshot

@@ -14,7 +14,7 @@ from quiver.chain.subscribing.subscription import ChainSubscription
 from quiver.engine.start import Start, parse_start
 from quiver.errors import InputError, MissingError
 
-__all__ = ["start_subscriber"]
+__all__ = ["joined", "start_subscriber"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RF: Final = 2
@@ -38,11 +38,11 @@ def start_subscriber(
 
         def join() -> list[Record]:
             new = [each for each in reach.partitions() if each not in marks.lanes]
-            return [_joined(reach, each, "earliest") for each in new]
+            return [joined(reach, each, "earliest") for each in new]
 
         for each in partitions or reach.partitions():
             if each not in marks.lanes:
-                marks.apply(_joined(reach, each, start))
+                marks.apply(joined(reach, each, start))
         log.begin(marks)
     except BaseException:
         log.abandon()
@@ -63,7 +63,7 @@ def _rf(reach: Reach, partitions: Iterable[str]) -> int:
     return max(found[1:], default=_RF)
 
 
-def _joined(reach: Reach, name: str, start: Start) -> Joined:
+def joined(reach: Reach, name: str, start: Start) -> Joined:
     """Say where a partition begins for whoever is new to it."""
     given = parse_start(start)
     partition = reach.partition(name)

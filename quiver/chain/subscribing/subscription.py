@@ -81,7 +81,8 @@ class ChainSubscription:
     def next(self, timeout: float | str | None = None) -> ChainHandle | None:
         """Claim the next bundle, waiting until there is one; None if the timeout passes first.
 
-        Without one it waits until the subscription is closed, which gives None. Raises what keeps
+        Without one it waits until the subscription is closed, which gives None. While it is paused
+        nothing comes; whoever resumes it fences this one, which raises then. Raises what keeps
         a partition from being read for long, and MissingError for what was purged before it came.
         """
         found = self._wait(timeout, 1)
@@ -131,7 +132,7 @@ class ChainSubscription:
         self._take_back()
         self._log.check()
         self._log.tidy()
-        return self._feed.claim(limit)
+        return None if self._marks.is_paused else self._feed.claim(limit)
 
     def _take_back(self) -> None:
         """Offer what handles had that nobody has any more."""

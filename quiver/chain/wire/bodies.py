@@ -52,6 +52,7 @@ def put_frame(
     writer: Any,  # noqa: ANN401
     frame: Frame,
     body: bytes | memoryview = b"",
+    *,
     own: pa.Buffer | None = None,
 ) -> None:
     """Write a frame to a stream of Flight; ``own`` as ``with_body`` has it."""

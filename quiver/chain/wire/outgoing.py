@@ -195,7 +195,7 @@ class Outgoing:
         if first is last and first.crc is not None:  # The other side checks it all the same.
             frame = frame._replace(body_len=len(first.body), body_crc=first.crc)
         own = first.own if first is last else None
-        put_frame(self._writer, frame, joined([each.body for each in entries]), own)
+        put_frame(self._writer, frame, joined([each.body for each in entries]), own=own)
 
     # the reading thread --------------------------------------------------------------------------
 

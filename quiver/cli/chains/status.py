@@ -144,6 +144,7 @@ def _subscribers(metadata: Metadata, wire: WireOptions) -> list[dict[str, Any]]:
                 "name": view.name,
                 "wants_all": view.wants_all,
                 "is_taken": view.is_taken,
+                "is_paused": view.is_paused,
                 "fault": view.fault,
                 "partitions": [mark._asdict() for mark in view.marks],
             }
@@ -164,6 +165,8 @@ def _told_subscribers(output: Output, subscribers: list[dict[str, Any]]) -> None
     for each in subscribers:
         if each["fault"]:
             output.warn(f"subscriber {each['name']}: {each['fault']}")
+        if each["is_paused"]:
+            output.text(f"{each['name']} is paused: quiver chain resume lets it go on")
 
 
 def _told(output: Output, nodes: list[dict[str, Any]], partitions: list[dict[str, Any]]) -> None:

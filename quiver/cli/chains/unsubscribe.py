@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quiver.cli.chains.desk import chain_options, open_place
+from quiver.cli.chains.subscribers import fields_of, find_subscriber
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
 from quiver.cli.subscribers.desk import ask, yes_option
@@ -44,14 +45,9 @@ def unsubscribe(
     subscribes under the name later begins anew.
     """
     from quiver.chain.cluster import Cluster
-    from quiver.errors import SubscriberError
 
     with Cluster(open_place(place, options, wire=wire), options=wire) as cluster:
-        found = next((each for each in cluster.subscribers() if each.name == name), None)
-        if found is None:
-            raise SubscriberError(
-                f"no subscriber {name!r} in {place}", hint="quiver chain status tells who there is"
-            )
+        found = find_subscriber(cluster, name, place)
         ask(output, _told(found), f"Forget the subscriber {name}?", yes=yes)
         cluster.unsubscribe(name)
     if output.as_json:
@@ -64,9 +60,7 @@ def _fields(view: SubscriberView) -> dict[str, Any]:
     return {
         "name": view.name,
         "was_taken": view.is_taken,
-        "open_bundle_count": sum(mark.open_count for mark in view.marks),
-        "blocks_behind": sum(mark.blocks_behind for mark in view.marks),
-        "letter_count": sum(mark.letter_count for mark in view.marks),
+        **fields_of(view),
     }
 
 

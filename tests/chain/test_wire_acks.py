@@ -1,0 +1,130 @@
+"""Acks over the wire: from the tail itself, and back from node to node."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from chain_wire_kit import BLOCK, CALM, PATIENCE, ROUTE, Told, entries
+from memory_peer import MemoryPeer
+from pyarrow import flight
+
+from quiver.chain.peers import Ack, BlockName
+from quiver.chain.sealing import Sealed
+from quiver.chain.wire import RemotePeer, Server, WireOptions, incoming
+from quiver.chain.wire.incoming import Incoming
+from quiver.chain.wire.messages import FrameKind
+from quiver.errors import FencedError, MissingError, RemoteError
+
+
+@pytest.fixture
+def kept() -> MemoryPeer:
+    return MemoryPeer("a")
+
+
+@pytest.fixture
+def server(kept: MemoryPeer) -> Iterator[Server]:
+    with Server(kept, "127.0.0.1:0", options=CALM) as server:
+        yield server
+
+
+@pytest.fixture
+def peer(server: Server) -> RemotePeer:
+    return RemotePeer("a", lambda: server.address, options=CALM)
+
+
+def test_a_tail_says_over_the_wire_what_all_have_and_for_how_long(kept, peer):
+    kept.prepare(ROUTE, "")
+    acks = peer.acks(BLOCK, ROUTE.epoch)
+    assert next(acks) == Ack(0, -1)
+    told = Told()
+    stream = told.open(peer)
+    stream.send(entries(0))
+    assert next(ack for ack in acks if ack.length) == Ack(5, 0)
+    kept.fence(BLOCK, ROUTE.epoch + 1)
+    with pytest.raises(FencedError):
+        list(acks)
+    again = peer.acks(BLOCK, ROUTE.epoch + 1)
+    assert next(again) == Ack(5, 0)
+    kept.cut(BLOCK, Sealed(5, 0, 0, 0, ("a",)))
+    assert set(again) <= {Ack(5, 0)}
+    with pytest.raises(MissingError):
+        next(peer.acks(BlockName("core_0", 4), ROUTE.epoch))
+
+
+def test_a_node_that_ends_says_no_more_acks(kept, server, peer):
+    kept.prepare(ROUTE, "")
+    acks = peer.acks(BLOCK, ROUTE.epoch)
+    next(acks)
+    server.drain()
+    with pytest.raises(RemoteError, match="is closing"):
+        list(acks)
+
+
+@pytest.mark.parametrize("sender", ["", "a"])
+def test_small_acks_wait_for_more_between_nodes_and_not_before_a_loader(monkeypatch, sender):
+    monkeypatch.setattr(incoming, "_LINGER_SECONDS", PATIENCE)
+    stream = Incoming(ROUTE._replace(sender=sender), "a", options=CALM)
+    told = stream.acks()
+    assert next(told)[0].kind is FrameKind.HEARTBEAT
+    stream._acked(Ack(10, 1))
+    if sender:
+        more = threading.Thread(target=lambda: stream._acked(Ack(1 << 20, 2)))
+        more.start()  # Until then nothing is told.
+        assert next(told)[0].offset == 1 << 20
+        more.join()
+    else:
+        assert next(told)[0].offset == 10
+    stream._acked(Ack((1 << 20) + 10, 3))
+    stream.end(RemoteError("it ends", path="a"))  # And what waits goes before that.
+    assert [frame.kind for frame, _ in told] == [FrameKind.ACK, FrameKind.ERROR]
+
+
+def test_a_tail_that_falls_silent_is_not_waited_for(kept, server, monkeypatch):
+    peer = RemotePeer("a", lambda: server.address, options=WireOptions(silence=0.2))
+    may_end = threading.Event()
+
+    def acks(_, block, epoch):
+        del block, epoch
+        yield Ack(5, 0)
+        may_end.wait(PATIENCE)
+
+    monkeypatch.setattr(MemoryPeer, "acks", acks)
+    said = peer.acks(BLOCK, ROUTE.epoch)
+    assert next(said) == Ack(5, 0)
+    with pytest.raises(RemoteError):
+        next(said)
+    may_end.set()
+
+
+class Breaking:
+    """A writer that breaks, and notes how it was ended."""
+
+    def __init__(self, writer):
+        self.writer, self.closed_by = writer, []
+
+    def write_metadata(self, _):
+        raise flight.FlightInternalError("it breaks", "nothing more")
+
+    def close(self):
+        self.closed_by.append(threading.current_thread().name)
+        self.writer.close()
+
+
+def test_a_write_that_breaks_where_it_was_asked_for_is_told_once_and_ends_the_stream(server, kept):
+    peer = RemotePeer("a", lambda: server.address, options=WireOptions(silence=1.0))
+    told = Told()
+    peer.prepare(ROUTE, "")
+    stream = told.open(peer)
+    stream._writer = breaking = Breaking(stream._writer)
+    stream.send(entries(0))  # It was handed on; what became of it comes by ``broken``.
+    told.wait(lambda: told.errors)
+    assert len(told.errors) == 1
+    assert isinstance(told.errors[0], RemoteError)
+    with pytest.raises(RemoteError):
+        stream.send(entries(5))
+    with stream._changed:
+        assert stream._changed.wait_for(lambda: breaking.closed_by, PATIENCE) or breaking.closed_by
+    assert breaking.closed_by == ["quiver-stream"]
+    assert bytes(kept.blocks[BLOCK].log) == b""

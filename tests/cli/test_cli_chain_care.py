@@ -209,17 +209,15 @@ def test_a_subscriber_is_paused_renamed_and_started_over(run, place, nodes) -> N
             assert report.poll() is None
         assert changed("rename", "report", "daily")["name"] == "daily"
         assert not changed("resume", "daily")["is_paused"]
-        with cluster.subscribe("daily", "core_0") as daily:
-            with daily.next(PATIENCE) as second:
-                assert second.wal_seq > first.wal_seq
+        with cluster.subscribe("daily", "core_0") as daily, daily.next(PATIENCE) as second:
+            assert second.wal_seq > first.wal_seq
         refused = run("chain", "reset", "daily", "--metadata", place)
         assert refused.code == 2
         assert "--yes" in refused.err
         told = changed("reset", "daily", "--yes")
         assert told["blocks_behind"] == len(blocks_of(nodes))
-        with cluster.subscribe("daily", "core_0") as daily:
-            with daily.next(PATIENCE) as again:
-                assert again.wal_seq == first.wal_seq
+        with cluster.subscribe("daily", "core_0") as daily, daily.next(PATIENCE) as again:
+            assert again.wal_seq == first.wal_seq
     said = run("chain", "reset", "daily", "--yes", "--start", "latest", "--metadata", place)
     assert "daily begins anew at latest, 0 blocks behind" in said.out
     wrong = run("chain", "reset", "daily", "--yes", "--start", "soon", "--metadata", place)

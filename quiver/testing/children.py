@@ -14,6 +14,7 @@ import faulthandler
 import mmap
 import os
 import resource
+import select
 import signal
 import struct
 import traceback
@@ -53,6 +54,8 @@ class Tally:
 
 _BATCH_SIZE: Final = 500
 _TEXT_BYTES: Final = 4000
+_BEGIN_SECONDS: Final = 20.0
+"""A child that has begun nothing by then stands still."""
 _NOTE: Final = struct.Struct("<IIII")
 """What a child writes down as it goes: inputs begun, passed, refused; bytes of a traceback."""
 
@@ -97,12 +100,15 @@ def _run_child(
     child = os.fork()
     if child == 0:
         _work(inputs, act, note, memory=memory, seconds=seconds)
+    _see_to_a_beginning(child, note)
     _, status = os.waitpid(child, 0)
     begun, passed, refused, length = _NOTE.unpack_from(note)
     tally.passed += passed
     tally.refused += refused
     if os.WIFSIGNALED(status):
         killer = signal.Signals(os.WTERMSIG(status))
+        if killer is signal.SIGKILL and not begun:
+            killer = signal.SIGALRM
         if killer is signal.SIGALRM and not (is_again and begun <= 1):
             return max(begun, 1) - 1
         tally.killed.append((inputs[max(begun, 1) - 1], killer))
@@ -110,6 +116,21 @@ def _run_child(
         text = note[_NOTE.size : _NOTE.size + length].decode(errors="replace")
         tally.raised.append((inputs[begun - 1], text))
     return max(begun, 1)
+
+
+def _see_to_a_beginning(child: int, note: mmap.mmap) -> None:
+    """Kill a child that does not begin: it has no timer yet, and may never come to have one.
+
+    What Python does in a child before it gives it back waits for locks as well.
+    """
+    has_ended = os.pidfd_open(child)
+    try:
+        while not select.select([has_ended], [], [], _BEGIN_SECONDS)[0]:
+            if _NOTE.unpack_from(note)[0]:
+                return
+            os.kill(child, signal.SIGKILL)
+    finally:
+        os.close(has_ended)
 
 
 def _work(

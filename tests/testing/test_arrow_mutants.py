@@ -167,3 +167,33 @@ def test_a_child_that_stands_still_by_chance_costs_nothing(tmp_path) -> None:
     inputs = [b"fine", b"by chance 1", b"fine", b"by chance 2", b"by chance 3"]
     tally = run_in_children(inputs, stand_still_once, memory=MEMORY, seconds=0.2)
     assert tally == Tally(passed=len(inputs))
+
+
+class Standing:
+    """Children of some forks that stand still before they are given back to who forked them."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        os.register_at_fork(before=self.count, after_in_child=self.stand)
+
+    def count(self) -> None:
+        self.left -= 1
+
+    def stand(self) -> None:
+        if self.left >= 0:
+            signal.pause()
+
+
+STANDING = Standing()
+
+
+@pytest.mark.parametrize(("children", "killed"), [(1, 0), (2, 1)])
+def test_a_child_that_never_begins_is_tried_again_once(monkeypatch, children, killed):
+    monkeypatch.setattr("quiver.testing.children._BEGIN_SECONDS", 0.2)
+    STANDING.left = children
+    try:
+        tally = run_in_children([b"a", b"b"], lambda _: None, memory=MEMORY, seconds=SECONDS)
+    finally:
+        STANDING.left = 0
+    assert (tally.total, len(tally.killed)) == (2, killed)
+    assert tally.passed == 2 - killed

@@ -14,6 +14,7 @@ from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.coordinate import Coordinate
 from textual.message import Message
+from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Static
 
@@ -24,6 +25,8 @@ from quiver.cli.output import printable
 __all__ = ["FRAME_CSS", "Failed", "HelpScreen", "LiveScreen", "Looked", "SheetTable", "Shown"]
 
 _PROBLEMS_MAX: Final = 3
+_KEYS_SECONDS: Final = 0.02
+_KEYS_TRIES: Final = 250
 """So many are shown at the top; all of them are events."""
 _FONTS: Final = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
@@ -264,15 +267,25 @@ class LiveScreen(App[None]):
         """Draw what is shown as an SVG, which asks for no font from elsewhere."""
         return _FONTS.sub("", self.export_screenshot(title=self.TITLE))
 
-    async def draw_after(self, look_count: int) -> None:
+    async def draw_after(self, look_count: int, pilot: Pilot[Any]) -> None:
         """Draw a picture once so many looks were shown, and end."""
         while self.board.look_count < look_count and not self._is_broken:
             self.news.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.news.wait(), 1)
+        await self._wait_for_keys(pilot)
         if not self._is_broken:
             self.drawn = self.picture()
             self.exit()
+
+    async def _wait_for_keys(self, pilot: Pilot[Any]) -> None:
+        """Wait, not for ever, until the last line says what keys there are: it comes by itself."""
+        for _ in range(_KEYS_TRIES):
+            if self._is_broken or self.query("FooterKey"):
+                break
+            await asyncio.sleep(_KEYS_SECONDS)
+        if not self._is_broken:
+            await pilot.pause()  # What is there is drawn.
 
     @property
     def _is_broken(self) -> bool:

@@ -20,6 +20,7 @@ import pytest
 from top_kit import words_of
 
 import quiver.cli.live.looking
+import quiver.cli.live.words
 
 PATIENCE = 60
 SHORT = ("--interval", "100ms")

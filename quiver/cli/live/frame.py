@@ -14,7 +14,6 @@ from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.coordinate import Coordinate
 from textual.message import Message
-from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Static
 
@@ -25,8 +24,9 @@ from quiver.cli.output import printable
 __all__ = ["FRAME_CSS", "Failed", "HelpScreen", "LiveScreen", "Looked", "SheetTable", "Shown"]
 
 _PROBLEMS_MAX: Final = 3
-_KEYS_SECONDS: Final = 0.02
-_KEYS_TRIES: Final = 250
+_LAST_KEY: Final = "Quit"
+_DRAWN_SECONDS: Final = 0.05
+_DRAWN_TRIES: Final = 100
 """So many are shown at the top; all of them are events."""
 _FONTS: Final = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
@@ -267,25 +267,20 @@ class LiveScreen(App[None]):
         """Draw what is shown as an SVG, which asks for no font from elsewhere."""
         return _FONTS.sub("", self.export_screenshot(title=self.TITLE))
 
-    async def draw_after(self, look_count: int, pilot: Pilot[Any]) -> None:
+    async def draw_after(self, look_count: int) -> None:
         """Draw a picture once so many looks were shown, and end."""
         while self.board.look_count < look_count and not self._is_broken:
             self.news.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.news.wait(), 1)
-        await self._wait_for_keys(pilot)
-        if not self._is_broken:
+        for _ in range(_DRAWN_TRIES):
+            if self._is_broken:
+                return
             self.drawn = self.picture()
-            self.exit()
-
-    async def _wait_for_keys(self, pilot: Pilot[Any]) -> None:
-        """Wait, not for ever, until the last line says what keys there are: it comes by itself."""
-        for _ in range(_KEYS_TRIES):
-            if self._is_broken or self.query("FooterKey"):
+            if _LAST_KEY in self.drawn:
                 break
-            await asyncio.sleep(_KEYS_SECONDS)
-        if not self._is_broken:
-            await pilot.pause()  # What is there is drawn.
+            await asyncio.sleep(_DRAWN_SECONDS)  # The line with the keys comes by itself.
+        self.exit()
 
     @property
     def _is_broken(self) -> bool:

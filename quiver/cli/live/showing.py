@@ -76,9 +76,7 @@ def show(output: Output, make: Callable[[], LiveScreen], view: View) -> int:
             screen.run()
     else:
         looks = view.looks
-        screen.run(
-            headless=True, size=_PICTURE, auto_pilot=lambda pilot: screen.draw_after(looks, pilot)
-        )
+        screen.run(headless=True, size=_PICTURE, auto_pilot=lambda _: screen.draw_after(looks))
     screen.wait_for_looker(_PATIENCE)
     if screen.failure is not None:
         raise screen.failure

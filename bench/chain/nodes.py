@@ -91,7 +91,9 @@ class Nodes:
 
     def _await(self, name: str) -> None:
         process = self._processes[name]
-        ready, _, _ = select.select([_out(process)], [], [], PATIENCE)
+        poll = select.poll()  # Links that were cut keep more files open than select knows.
+        poll.register(_out(process), select.POLLIN)
+        ready = poll.poll(PATIENCE * 1000)
         line = _out(process).readline() if ready else b""
         if not line:
             raise SystemExit(f"{name} does not serve; see {self._folder / 'nodes.log'}")

@@ -51,8 +51,9 @@ def _rates(axes: Any, rates: Mapping[str, Sequence[float]]) -> None:
 
 
 def _waits(axes: Any, waits: Mapping[str, Sequence[float]], behind: Sequence[float]) -> None:
-    for side, found in waits.items():
-        _share(axes, [1e3 * each for each in found], _COLOURS[side], _NAMES.get(side, "3 copies"))
+    for side, colour in _COLOURS.items():
+        name = _NAMES.get(side, "3 copies")
+        _share(axes, [1e3 * each for each in waits[side]], colour, name)
     _share(axes, [max(each, 0.01) for each in behind], "#69b", "a live cursor behind the ack")
     axes.set_xscale("log")
     _dressed(axes, "an entry of 10 KB, synced, one at a time", "ms", "share of entries")

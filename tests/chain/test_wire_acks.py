@@ -112,7 +112,7 @@ class Breaking:
         self.writer.close()
 
 
-def test_a_write_that_breaks_where_it_was_asked_for_is_told_once_and_ends_the_stream(server, kept):
+def test_a_write_that_breaks_is_told_once_and_ends_the_stream(server, kept):
     peer = RemotePeer("a", lambda: server.address, options=WireOptions(silence=1.0))
     told = Told()
     peer.prepare(ROUTE, "")

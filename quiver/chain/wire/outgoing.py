@@ -1,11 +1,8 @@
 """The sending side of a block's stream: entries go out, acks come in, silence ends it.
 
-Entries go by one call of Flight and acks come by another, each used by one thread at a time. One
-call for both would end the process now and then: when its reading half ends, Flight finishes the
-writing half as well, whoever is writing at that moment, and gRPC aborts at that.
-
-A thread writes what waits. While little is under way whoever brings entries writes them himself: to
-wake a thread takes as long as that.
+Entries go by one call of Flight and acks come by another, each used by one thread alone. One call
+for both would end the process now and then: when its reading half ends, Flight finishes the writing
+half as well, whoever is writing at that moment, and gRPC aborts at that.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from typing import Any
 from pyarrow import flight
 
 from quiver.chain.peers import Ack, Entries, Route, SilentError
-from quiver.chain.wire.bodies import BEHIND_BYTES_MAX, SCHEMA, joined, put_frame, taken
+from quiver.chain.wire.bodies import SCHEMA, joined, put_frame, taken
 from quiver.chain.wire.faults import from_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import encode_message
@@ -56,10 +53,8 @@ class Outgoing:
         self._changed = threading.Condition()
         self._queue: deque[Entries] = deque()
         self._end = self._acked = -1
-        self._is_closed = self._is_writing = False
+        self._is_closed = False
         self._fault: QuiverError | None = None
-        self._lost: Exception | None = None
-        """What a write met that was not the writing thread's."""
 
     def begin(
         self,
@@ -97,29 +92,8 @@ class Outgoing:
             if self._is_closed:
                 raise ClosedError(f"the stream to {self._node} is closed")
             self._end += size
-            is_busy = self._is_writing or self._lost is not None or bool(self._queue)
-            if is_busy or self._end - self._acked > BEHIND_BYTES_MAX:
-                self._queue.append(entries)
-                self._changed.notify_all()
-                return
-            self._is_writing = True
-        self._write_at_once(entries)
-
-    def _write_at_once(self, entries: Entries) -> None:
-        """Write in the caller's thread; what that meets is told by the one that writes else."""
-        lost: Exception | None = None
-        try:
-            self._write([entries])
-        except (QuiverError, *FLIGHT_ERRORS) as error:
-            lost = error
-        except BaseException as error:
-            lost = ClosedError(f"a write to {self._node} was broken off: {error!r:.200}")
-            raise
-        finally:
-            with self._changed:
-                self._is_writing, self._lost = False, lost
-                if self._has_work():
-                    self._changed.notify_all()
+            self._queue.append(entries)
+            self._changed.notify_all()
 
     def close(self) -> None:
         """End the stream; nothing is told any more."""
@@ -137,7 +111,6 @@ class Outgoing:
         try:
             while (entries := self._next()) is not None:
                 self._write(entries)
-                self._is_writing = False
         except QuiverError as error:
             self._break(error)
         except FLIGHT_ERRORS as error:
@@ -160,14 +133,11 @@ class Outgoing:
     def _next(self) -> list[Entries] | None:
         """Gather what may go as one frame; nothing of it is a heartbeat; None: it is over."""
         with self._changed:
-            self._changed.wait_for(self._has_work, self._options.heartbeat)
-            while self._is_writing:  # Somebody else, whom the watchdog cancels as well.
-                self._changed.wait_for(self._has_work, self._options.heartbeat)
-            if self._lost is not None:
-                raise self._lost
+            self._changed.wait_for(
+                lambda: self._queue or self._is_closed or self._fault, self._options.heartbeat
+            )
             if self._fault or (self._is_closed and not self._queue):
                 return None
-            self._is_writing = True
             found: list[Entries] = []
             size = 0
             while self._queue and (
@@ -180,10 +150,6 @@ class Outgoing:
                 found.append(self._queue.popleft())
                 size += len(found[-1].body)
             return found
-
-    def _has_work(self) -> bool:
-        is_over = self._is_closed or self._fault is not None or self._lost is not None
-        return not self._is_writing and (bool(self._queue) or is_over)
 
     def _write(self, entries: list[Entries]) -> None:
         number = self._route.block.number

@@ -266,15 +266,22 @@ class _Reader:
         return tuple([self.text() for _ in range(count)])
 
     def block(self) -> Block:
-        """Read a block; thousands are read for one seek by time."""
+        """Read a block; hundreds are read for one seek by time."""
+        data, at = self._data, self._at
+        if len(data) - at < BLOCK.size:
+            raise self.damage("it ends early", expected=BLOCK.size, found=self.rest)
         number, epoch, start, end, length, last_seq, rows, rf, flags, digest_len, count, zero = (
-            BLOCK.unpack(self.take(BLOCK.size))
+            BLOCK.unpack_from(data, at)
         )
+        self._at = at + BLOCK.size
         if zero or flags > _CONTINUES + _ABANDONED:
             raise self.damage("a block has flags that mean nothing", found=flags)
         digest = self.take(digest_len) if digest_len else b""
-        locations = self._locations(count)
-        continues, is_abandoned = bool(flags & _CONTINUES), bool(flags & _ABANDONED)
+        before, raw, locations = self._before
+        if count == before and data.startswith(raw, self._at):  # As nearly always.
+            self._at += len(raw)
+        else:
+            locations = self._locations(count)
         return Block(
             number,
             epoch,
@@ -284,18 +291,14 @@ class _Reader:
             last_seq,
             rf,
             locations,
-            continues,
-            is_abandoned,
+            flags & _CONTINUES != 0,
+            flags & _ABANDONED != 0,
             rows,
             digest,
         )
 
     def _locations(self, count: int) -> tuple[str, ...]:
-        """Read locations, which often are those of the block before."""
-        before, raw, known = self._before
-        if count == before and self._data.startswith(raw, self._at):
-            self._at += len(raw)
-            return known
+        """Read locations that are not those of the block before."""
         begin = self._at
         found = self.texts(count)
         self._before = (count, self._data[begin : self._at], found)

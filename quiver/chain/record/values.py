@@ -189,12 +189,14 @@ def faulty_block(block: Block, sound: tuple[str, ...] = ()) -> str:
     number, epoch, start, end, length, last_seq, rf, locations, _, is_abandoned, rows, digest = (
         block
     )
-    numbers = (number, epoch, length, rows)
-    if min(numbers) < 0 or max(numbers) > NUMBER_MAX:
+    most = NUMBER_MAX  # Hundreds are looked at for one seek by time: loops would take longer.
+    if not (0 <= number <= most and 0 <= epoch <= most):
+        return f"block {number} has a number out of range"
+    if not (0 <= length <= most and 0 <= rows <= most):
         return f"block {number} has a number out of range"
     if not TIME_MIN <= start <= end <= TIME_MAX or not 1 <= rf <= LOCATIONS_MAX:
         return f"block {number} has times or rf out of range"
-    if not -1 <= last_seq <= NUMBER_MAX or len(digest) not in (0, DIGEST_BYTES):
+    if not -1 <= last_seq <= most or (digest and len(digest) != DIGEST_BYTES):
         return f"block {number} has last_seq or digest out of range"
     if is_abandoned != (length == 0) or is_abandoned == bool(locations):
         return f"block {number} is empty, or nobody has it"

@@ -89,7 +89,8 @@ class Outgoing:
         self.end: Place | None = None
         """Behind what was written last, until the core knows."""
         self._entries: deque[Entry] = deque()
-        self._added_bytes = self._gone_bytes = 0
+        self.added_bytes = self.gone_bytes = 0
+        """Of all entries that ever came, and of those that wait no more."""
         self._telling = threading.Lock()
         self._untold: set[Ticket] = set()
         """Of what was refused, that of which nobody was told."""
@@ -101,7 +102,7 @@ class Outgoing:
     @property
     def byte_count(self) -> int:
         """Bytes of their entries: a little more than wait, while somebody writes."""
-        return self._added_bytes - self._gone_bytes
+        return self.added_bytes - self.gone_bytes
 
     def takes(self, log: Log, byte_count: int) -> bool:
         """Whether one more may wait: it must have room, for whoever appends has to hear of that."""
@@ -110,7 +111,7 @@ class Outgoing:
 
     def add(self, entry: Entry) -> None:
         """Let one more wait."""
-        self._added_bytes += entry.byte_count
+        self.added_bytes += entry.byte_count
         self._entries.append(entry)
 
     def write_some(self, core: Core, *, count_max: int = _PARTS_MAX) -> bool:
@@ -155,7 +156,7 @@ class Outgoing:
     def _let_go(self, count: int, place: Place | None) -> None:
         for _ in range(count):
             entry = self._entries.popleft()
-            self._gone_bytes += entry.byte_count
+            self.gone_bytes += entry.byte_count
             entry.ticket.place = place
 
     def refuse_writer(self, log: Log) -> None:
@@ -220,12 +221,15 @@ def have_written(core: Core, worker: Worker) -> None:
 
 
 def write_waiting(core: Core, *, left_bytes: int = 0) -> None:
-    """Write what waits, all or until so much is left; from any thread. Raises PoisonedError.
+    """Write what waits by now, all or until so much is left; from any thread.
 
-    What the disk refuses is told by receipts, and by ``tell_rest``.
+    What comes meanwhile is left to the next time: who ran after it would write a few entries at a
+    time, and take the interpreter from whoever appends for each. What the disk refuses is told by
+    receipts, and by ``tell_rest``. Raises PoisonedError.
     """
     outgoing = core.outgoing
-    while outgoing.byte_count > left_bytes:
+    wanted = outgoing.added_bytes - left_bytes
+    while outgoing.gone_bytes < wanted:
         if not outgoing.write_some(core):
             with core.events.telling(), core.lock:
                 settle(core)

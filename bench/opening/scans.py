@@ -45,15 +45,19 @@ class Shape(NamedTuple):
     slots: int
     ratio: float | None = None
     rate: float | None = None
+    is_varied: bool = False
+    """Each entry is of another length than the one before, up to a sixteenth."""
 
     def __str__(self) -> str:
-        return f"entries of {self.entry_bytes / 1000:g} KB in {self.slots} slots"
+        varied = ", of many lengths" if self.is_varied else ""
+        return f"entries of {self.entry_bytes / 1000:g} KB in {self.slots} slots{varied}"
 
 
 SHAPES: Final = (
     Shape(100_000, 4, ratio=0.55),
     Shape(8_600, 4, ratio=0.45),
     Shape(5_800, 1, rate=1.0),
+    Shape(5_800, 1, is_varied=True),
     Shape(2_000, 1),
 )
 
@@ -78,15 +82,20 @@ def make_log(folder: Path, shape: Shape, byte_count: int) -> int:
     """Write a log of so many bytes; how many entries it has."""
     size = (shape.entry_bytes - _FRAME - _BLOCK * shape.slots) // shape.slots
     data = np.random.default_rng(0).bytes(size)
-    payloads = tuple(
-        Payload(slot, slot, bytes([slot]) * 32, 1000, data) for slot in range(shape.slots)
-    )
+    lots = [
+        tuple(
+            Payload(slot, slot, bytes([slot]) * 32, 1000, data[: size - shape.is_varied * less])
+            for slot in range(shape.slots)
+        )
+        for less in range(0, size // 16, max(size // 512, 1))
+    ]
     count = max(byte_count // shape.entry_bytes, 1)
     place = folder / "wal"
     place.mkdir(parents=True)
     with (place / ACTIVE_NAME).open("wb", buffering=1 << 20) as file:
         file.write(encode_header(_DIGEST))
         for number in range(count):
+            payloads = lots[number % len(lots)]
             file.write(encode_bundle(EncodedBundle(number, 1_700_000_000_000_000_000, payloads)))
     return count
 

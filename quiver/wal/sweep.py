@@ -30,6 +30,8 @@ _FEW_BYTES: Final = 1 << 17
 """What is less is looked at by itself faster."""
 _MANY: Final = 1 << 14
 """So many at a time, for columns take memory."""
+_STRETCH: Final = 32
+"""So many are gone through one by one before it is looked whether they are all alike."""
 
 _HEAD: Final = np.dtype(
     [("length", "<u4"), ("type", "u1"), ("ns", "<i8"), ("seq", "<u8"), ("bitmap", "<u8")]
@@ -75,14 +77,35 @@ def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[li
     The first is above ``last_seq``, and each of the others follows the one before.
     """
     found: list[int] = []
+    if at > len(view) - ENTRY_BYTES_MIN:
+        return found, at
+    first_seq = max(_START.unpack_from(view, at)[2], last_seq + 1)
+    most = min(_MANY, SEQ_MAX + 1 - first_seq)
+    while len(found) < most:
+        asked = min(_STRETCH, most - len(found))
+        some, at = _one_by_one(view, at, first_seq + len(found), most=asked, sound=sound)
+        found += some
+        if len(some) < asked:
+            break
+        step = at - found[-1]
+        if len(some) > 1 and step == found[-1] - found[-2]:
+            rest = most - len(found)
+            alike = _alike(view, at, step, first_seq=first_seq + len(found), most=rest, sound=sound)
+            found += alike
+            at += len(alike) * step
+    return found, at
+
+
+def _one_by_one(
+    view: memoryview, at: int, wanted: int, *, most: int, sound: int
+) -> tuple[list[int], int]:
+    """List the places of bundles from ``at`` on, of which the first has the number ``wanted``."""
+    found: list[int] = []
     note, look, check = found.append, _START.unpack_from, crc32c
     size = len(view)
     last = size - ENTRY_BYTES_MIN
-    if at > last:
-        return found, at
-    wanted = max(look(view, at)[2], last_seq + 1)
-    most = min(_MANY, SEQ_MAX + 1 - wanted)
-    while at <= last and len(found) < most:
+    most += wanted
+    while at <= last and wanted < most:
         length, kind, wal_seq = look(view, at)
         end = at + length + ENTRY_OVERHEAD
         if kind != BUNDLE or wal_seq != wanted or end > size:
@@ -93,6 +116,25 @@ def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[li
         wanted += 1
         at = end
     return found, at
+
+
+def _alike(view: memoryview, at: int, step: int, *, first_seq: int, most: int, sound: int) -> range:
+    """Give the places of all bundles from ``at`` on that go on like this, each of so many bytes.
+
+    As bundles of numbers do that have the same rows: their heads are looked at in one go.
+    """
+    count = min((len(view) - at) // step, most)
+    if count < _FEW:
+        return range(0)
+    heads = np.ndarray((count,), _HEAD, view, offset=at, strides=(step,))
+    same = (heads["length"] == step - ENTRY_OVERHEAD) & (heads["type"] == BUNDLE)
+    same &= heads["seq"] == np.arange(first_seq, first_seq + count, dtype=np.uint64)
+    count = count if same.all() else int(same.argmin())
+    places = range(at, at + count * step, step)
+    sums = [crc32c(view[place + LENGTH.size : place + step]) for place in places]
+    if sums.count(sound) < count:
+        count = next(number for number, found in enumerate(sums) if found != sound)
+    return places[:count]
 
 
 def _columns(view: memoryview, starts: _Numbers, *, limit: int, mask: int) -> StoredRun | None:

@@ -23,6 +23,7 @@ from quiver.wal.format import (
     HEAD,
     HEADER_BYTES,
     LENGTH,
+    NOTED,
     decode_bundle,
     encode_bundle,
     encode_checkpoint,
@@ -50,6 +51,7 @@ ENTRIES = st.one_of(
     st.tuples(st.just("bundle"), SLOTS, st.integers(0, 1)),
     st.tuples(st.just("bundle"), SLOTS, st.integers(0, 1)),
     st.tuples(st.just("noted"), SLOTS, st.just(0)),
+    st.tuples(st.just("alike"), st.integers(2, 9)),
     st.tuples(st.sampled_from(["checkpoint", "alien", "zeros", "junk", "gap"])),
 )
 
@@ -57,7 +59,10 @@ ENTRIES = st.one_of(
 def log_of(parts: list[tuple[Any, ...]]) -> bytes:
     data, seq = encode_header(DIGEST), 0
     for what, *more in parts:
-        if what in ("bundle", "noted"):
+        if what == "alike":
+            data += b"".join(entry(number, (0,)) for number in range(seq, seq + more[0]))
+            seq += more[0]
+        elif what in ("bundle", "noted"):
             note = b"a note" if what == "noted" else None
             data += entry(seq, more[0], kind=more[1], note=note)
         elif what == "checkpoint":
@@ -118,9 +123,10 @@ def together(data: bytes, *, is_active: bool) -> tuple[list[Any], list[StoredRun
     st.lists(st.integers(HEADER_BYTES, 3000), max_size=3),
     st.integers(0, 40),
     st.sampled_from([64, 300, 1 << 20]),
+    st.sampled_from([2, 3, 32]),
 )
 def test_what_is_found_together_is_what_is_found_one_by_one(
-    parts: list[tuple[Any, ...]], flips: list[int], cut: int, window: int
+    parts: list[tuple[Any, ...]], flips: list[int], cut: int, window: int, stretch: int
 ) -> None:
     data = bytearray(log_of(parts))
     for place in flips:
@@ -130,6 +136,7 @@ def test_what_is_found_together_is_what_is_found_one_by_one(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("quiver.disk.window.WINDOW_BYTES", window)
         patch.setattr("quiver.wal.sweep._MANY", 5 if window == 300 else 100)
+        patch.setattr("quiver.wal.sweep._STRETCH", stretch)
         for is_active in (True, False):
             found, runs = together(whole, is_active=is_active)
             assert found == one_by_one(whole, is_active=is_active)
@@ -162,6 +169,42 @@ def test_many_good_entries_are_one_run_up_to_the_first_bad_one() -> None:
     found, (first, second) = together(bytes(data), is_active=True)
     assert (first.bundle_count, second.first_seq, second.bundle_count) == (30, 31, 9)
     assert found[30][0] == "BadRegion"
+
+
+def two_faced(seq: int) -> bytes:
+    """A good entry with a note, of which the same bytes would be a good bundle without one."""
+    body = struct.pack("<I34xI42xI", 42, 46, 0)
+    body = HEAD.pack(NOTED, 5, seq, 1) + body
+    return LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body))
+
+
+@pytest.mark.parametrize("place", [0, 1, 31, 32, 33, 40, 78, 79])
+@pytest.mark.parametrize("fault", ["checksum", "length", "kind", "gap", "back", "cut", "none"])
+def test_entries_of_one_length_end_where_one_is_not_as_it_should_be(place: int, fault: str) -> None:
+    """More than are gone through one by one before those that are alike are taken at once."""
+    count, data = 80, bytearray(encode_header(DIGEST))
+    payload = Payload(0, 0, bytes(32), 1, bytes(46))
+    for seq in range(count):
+        number = (
+            seq + 5 * (fault == "gap" and seq >= place) - 2 * (fault == "back" and seq == place)
+        )
+        data += encode_bundle(EncodedBundle(max(number, 0), 5, (payload,)))
+    size = (len(data) - HEADER_BYTES) // count
+    at = HEADER_BYTES + place * size
+    if fault == "checksum":
+        data[at + size - 1] ^= 1
+    elif fault == "length":
+        data[at] ^= 1
+    elif fault == "kind":
+        assert len(two_faced(place)) == size
+        data[at : at + size] = two_faced(place)
+    elif fault == "cut":
+        del data[at + size // 2 :]
+    for is_active in (True, False):
+        found, runs = together(bytes(data), is_active=is_active)
+        assert found == one_by_one(bytes(data), is_active=is_active)
+        if fault == "none":
+            assert [run.bundle_count for run in runs] == [count]
 
 
 def test_an_entry_that_says_it_is_longer_than_the_file_is_left_alone() -> None:

@@ -94,6 +94,8 @@ class GroupCommit:
                     self._follow(limit_ns)
             if leading:
                 self._lead()
+                if not self.covers(ticket):  # The disk refused it while somebody else synced.
+                    self.check(ticket)
         finally:
             # Also after an interrupt: the others must not wait for a leader that is gone.
             if leading:

@@ -156,8 +156,9 @@ class Outgoing:
     def _let_go(self, count: int, place: Place | None) -> None:
         for _ in range(count):
             entry = self._entries.popleft()
-            self.gone_bytes += entry.byte_count
             entry.ticket.place = place
+            # Last: whoever counts on these bytes looks at the ticket next, without a lock.
+            self.gone_bytes += entry.byte_count
 
     def refuse_writer(self, log: Log) -> None:
         """Raise CapacityError in a thread that is writing further up, before a signal came."""
@@ -176,11 +177,12 @@ class Outgoing:
         """Let all that wait go, with both locks held, and say whose they were."""
         self.has_refused = True
         tickets = [entry.ticket for entry in self._entries]
-        self._let_go(len(tickets), None)
         for ticket in tickets:
             ticket.refusal = self.failure
         with self._telling:
             self._untold.update(tickets)
+        # Last: from here on who waits for them takes them for written unless they say otherwise.
+        self._let_go(len(tickets), None)
         return tickets
 
     def tell(self, ticket: Ticket) -> None:
@@ -242,10 +244,12 @@ def settle(core: Core) -> None:
     if outgoing:
         while outgoing and outgoing.write_some(core):
             pass
+        if outgoing:
+            core.log.drop_spares()  # The disk is short: what it gets back may be enough.
         while outgoing and outgoing.write_some(core, count_max=1):
             pass
-        if outgoing:
-            with core.log.turn, core.whole():
+        with core.log.turn, core.whole():
+            if outgoing:  # Somebody may have written it, if the disk has room again.
                 _refuse(core)
     if outgoing.end is not None:
         core.open_end, outgoing.end = outgoing.end, None

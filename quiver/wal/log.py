@@ -50,7 +50,6 @@ _MOVES_KEPT = 64
 """An open segment is never older than that; a place that is says too little, never too much."""
 _BLOCK: Final = 4096
 _HOLE_BYTES: Final = 1 << 20  # Less than a millisecond's work; 32 MiB in one are 12.
-
 Apart: TypeAlias = Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -98,6 +97,8 @@ class Log:
         self._recycles = config.reclaim == "recycle"
         spare_bytes = config.rotate_size + _BLOCK if self._recycles else 0
         self._spares = Spares(disk, folder, bytes_max=spare_bytes)
+        self.drop_spares: Final[Callable[[], None]] = self._spares.give_up
+        """Give back files that are kept to be written over, as far as the disk allows."""
         self._holes = hole_bytes(disk, folder)
         """What an earlier process gave back of the active file."""
         self._moved: dict[int, int] = {}
@@ -349,9 +350,8 @@ class Log:
     def where(self, place: Place) -> tuple[str, Place]:
         """Give the file in which a place is now, and the place there; it must still be needed."""
         place = self.locate(place)
-        is_active = place.generation == self._writer.generation
-        name = ACTIVE_NAME if is_active else rotated_name(place.generation)
-        return f"{self._folder}/{name}", place
+        is_old = place.generation != self._writer.generation
+        return f"{self._folder}/{rotated_name(place.generation) if is_old else ACTIVE_NAME}", place
 
     @property
     def fault(self) -> BaseException | None:

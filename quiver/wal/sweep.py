@@ -81,6 +81,7 @@ def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[li
         return found, at
     first_seq = max(_START.unpack_from(view, at)[2], last_seq + 1)
     most = min(_MANY, SEQ_MAX + 1 - first_seq)
+    ahead = _STRETCH
     while len(found) < most:
         asked = min(_STRETCH, most - len(found))
         some, at = _one_by_one(view, at, first_seq + len(found), most=asked, sound=sound)
@@ -89,10 +90,12 @@ def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[li
             break
         step = at - found[-1]
         if len(some) > 1 and step == found[-1] - found[-2]:
-            rest = most - len(found)
+            rest = min(most - len(found), ahead)
             alike = _alike(view, at, step, first_seq=first_seq + len(found), most=rest, sound=sound)
             found += alike
             at += len(alike) * step
+            # What is looked at in vain is never more than what was found before.
+            ahead = 2 * ahead if len(alike) == rest else _STRETCH
     return found, at
 
 
@@ -124,7 +127,7 @@ def _alike(view: memoryview, at: int, step: int, *, first_seq: int, most: int, s
     As bundles of numbers do that have the same rows: their heads are looked at in one go.
     """
     count = min((len(view) - at) // step, most)
-    if count < _FEW:
+    if count < _FEW or step < ENTRY_BYTES_MIN:
         return range(0)
     heads = np.ndarray((count,), _HEAD, view, offset=at, strides=(step,))
     same = (heads["length"] == step - ENTRY_OVERHEAD) & (heads["type"] == BUNDLE)

@@ -207,6 +207,40 @@ def test_entries_of_one_length_end_where_one_is_not_as_it_should_be(place: int, 
             assert [run.bundle_count for run in runs] == [count]
 
 
+@pytest.mark.parametrize("length", [17, 18, 19, 20, 21, 24, 25])
+@pytest.mark.parametrize("behind", range(5))
+def test_entries_that_are_shorter_than_any_are_no_run(length: int, behind: int) -> None:
+    """Their checksums are right and their numbers rise: only who would harm writes such."""
+    data = encode_header(DIGEST)
+    for seq in range(80):
+        body = HEAD.pack(BUNDLE, 5, seq, 0)[:length]
+        data += LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body))
+    data += bytes(behind)
+    found, _ = together(data, is_active=True)
+    assert found == one_by_one(data, is_active=True)
+
+
+@pytest.mark.parametrize("every", [33, 34, 35, 100])
+def test_what_is_looked_at_in_vain_is_no_more_than_what_was_found(
+    monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """Else one wrong entry in each few would have the rest of the file checked each time."""
+    data = bytearray(encode_header(DIGEST))
+    for seq in range(3000):
+        data += entry(seq, (0,))
+        data[-1] ^= seq % every == every - 1
+    checked = []
+
+    def count(view: bytes) -> int:
+        checked.append(len(view))
+        return crc32c(view)
+
+    monkeypatch.setattr("quiver.wal.sweep.crc32c", count)
+    found, _ = together(bytes(data), is_active=True)
+    assert found == one_by_one(bytes(data), is_active=True)
+    assert sum(checked) < 3 * len(data)
+
+
 def test_an_entry_that_says_it_is_longer_than_the_file_is_left_alone() -> None:
     data = encode_header(DIGEST) + entry(0, (0,)) + entry(1, (0,)) + struct.pack("<I", LIMIT)
     found, (run,) = together(data + bytes(200), is_active=True)

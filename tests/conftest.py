@@ -115,3 +115,9 @@ def _inode(file: Any) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+@pytest.fixture
+def as_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test call a store out of another call, in place of a thread that came in meanwhile."""
+    monkeypatch.setattr("quiver.engine.core.Core.refuse_nested", lambda _: None)

@@ -20,6 +20,7 @@ from quiver.clock import Clock
 from quiver.config import Config
 from quiver.consumer.gathered import Gathered
 from quiver.disk import Disk
+from quiver.engine import nested
 from quiver.engine.beside import AcksState, read_acks
 from quiver.engine.core import core_folder
 from quiver.engine.desk import Outlet
@@ -231,6 +232,11 @@ class Follower:
                 "the subscription was opened in another process and came here by fork",
                 hint="subscribe after forking, each process under a name of its own",
             )
+
+    def refuse_nested(self) -> None:
+        """Raise CapacityError in a thread that is in the middle of another call, further up."""
+        if nested.is_mine(self.lock):
+            raise nested.refusal()
 
     def check(self) -> None:
         """Raise what made an end of this: another process went on, or something was broken off."""

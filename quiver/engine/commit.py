@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from quiver.engine import nested
 from quiver.engine.outgoing import Ticket
 from quiver.errors import ClosedError, QuiverError, WaitTimeoutError
 from quiver.units import SECOND
@@ -33,6 +34,11 @@ _NO_SEGMENT = 1 << 64
 
 class Waiter(Protocol):
     """One who is told, from any thread, and must return at once; a second time changes nothing."""
+
+    @property
+    def calls_others(self) -> bool:
+        """Whether it runs what is not ours: no lock may be held then."""
+        ...
 
     @property
     def ticket(self) -> Ticket:
@@ -62,6 +68,8 @@ class GroupCommit:
         self._leading = False
         self._phase: Literal["open", "closing", "ended"] = "open"
         self._waiters: dict[Waiter, None] = {}
+        self.later: Callable[[], None] = lambda: None
+        """Has somebody settle who holds no lock; called with the core's."""
 
     def covers(self, ticket: Ticket) -> bool:
         """Whether a bundle survives a power cut: its entry is synced, or a segment holds it.
@@ -89,6 +97,7 @@ class GroupCommit:
                 while not self.covers(ticket):
                     self.check(ticket)
                     if not self._leading and (as_closer or self._phase == "open"):
+                        self._core.leading.add(threading.get_ident())
                         self._leading = leading = True
                         break
                     self._follow(limit_ns)
@@ -100,6 +109,7 @@ class GroupCommit:
             # Also after an interrupt: the others must not wait for a leader that is gone.
             if leading:
                 self._leading = False
+                self._core.leading.discard(threading.get_ident())
                 self.settle()
 
     def sync_all(self, *, as_closer: bool = False) -> None:
@@ -145,13 +155,22 @@ class GroupCommit:
             self._waiters.pop(waiter, None)
 
     def settle(self, error: Exception | None = None) -> None:
-        """Tell everybody whose bundle is durable by now; with an error, the rest as well."""
+        """Tell everybody whose bundle is durable by now; with an error, the rest as well.
+
+        Who has the core's lock tells those alone who return at once, and leaves others to whoever
+        settles next, which ``later`` sees to.
+        """
         with self._lock:
             if self._followers:  # To tell nobody takes longer than to look.
                 self._turn.notify_all()
             if not self._waiters:
                 return
             waiters = tuple(self._waiters)
+        if nested.is_mine(self._core.lock):
+            left = [waiter for waiter in waiters if waiter.calls_others]
+            waiters = tuple(waiter for waiter in waiters if not waiter.calls_others)
+            if left:
+                self.later()
         for waiter in waiters:
             refusal = None
             if not self.covers(waiter.ticket):  # Most are, and to ask why not takes longer.

@@ -21,6 +21,7 @@ from quiver.acks import AckLog, Floor
 from quiver.clock import Clock
 from quiver.config import Config
 from quiver.disk import Disk, Lock
+from quiver.engine import nested
 from quiver.engine.ahead import Preparation
 from quiver.engine.announcer import Announcer
 from quiver.engine.budget import Budget
@@ -68,7 +69,7 @@ def _acquire(lock: threading.RLock) -> None:
             break
         except BaseException as error:  # noqa: BLE001 Raised below, with the lock held.
             struck = struck or error
-            if lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
+            if nested.is_mine(lock):
                 break  # It struck behind the taking: once more would be once too often.
     if struck is not None:
         raise struck
@@ -146,6 +147,8 @@ class Core:
     """What subscribers have of what is in no segment yet."""
     newest: SegmentInfo | None = None
     """What became of the last that was sealed; None if nothing in it could be decoded."""
+    leading: set[int] = field(default_factory=set)
+    """The thread that syncs the log, without the lock; two while one hands over to the next."""
     writer: int | None = None
     """The thread that writes what is sealed, without the lock; None if nobody does."""
     written: threading.Condition = field(init=False)
@@ -267,6 +270,16 @@ class Core:
                 "the store was opened in another process and came here by fork",
                 hint="open stores after forking, one process each",
             )
+
+    def refuse_nested(self) -> None:
+        """Raise CapacityError in a thread that is in the middle of another call, further up."""
+        is_mine = nested.is_mine  # Each append asks.
+        if (
+            is_mine(self.lock)
+            or (hasattr(self, "log") and is_mine(self.log.turn))
+            or (self.leading and threading.get_ident() in self.leading)
+        ):
+            raise nested.refusal()
 
     def check(self) -> None:
         """Raise PoisonedError if an earlier act left the state of the disk unknown."""

@@ -74,6 +74,10 @@ class Desk(Protocol):
         """Raise ClosedError in a forked child; takes no lock, since the child may find it taken."""
         ...
 
+    def refuse_nested(self) -> None:
+        """Raise CapacityError in a thread that is in the middle of another call, further up."""
+        ...
+
     def check(self) -> None:
         """Raise if nothing more can be done here."""
         ...

@@ -125,6 +125,10 @@ class FollowerDesk(ABC):
         """Raise unless the store is open, in this process, and knows the state of its disk."""
 
     @abstractmethod
+    def check_state(self) -> None:
+        """Do the same, but do not look at the process or the thread."""
+
+    @abstractmethod
     def flush(self) -> None:
         """Return once every bundle appended so far survives a power cut."""
 
@@ -149,7 +153,7 @@ class FollowerDesk(ABC):
             if max((row.epoch for row in rows.values()), default=0) >= EPOCH_MAX:
                 raise InputError(f"no epoch is left for source {source!r}")
             with core.lock:
-                self.check_usable()
+                self.check_state()
                 follower = Follower(core, lock, source, rows=rows, flush=self.flush)
                 core.progress.followers[source] = follower
         except BaseException:
@@ -180,12 +184,13 @@ class FollowerDesk(ABC):
 
     def _latest(self) -> Known:
         core = self._core
-        self.flush()
         with core.lock:
-            self.check_usable()
+            self.check_state()
             sealed = None if core.sealed is None else core.sealed.progress
             found = core.progress.latest(sealed)
             own = core.progress.loss
+        # Behind the look: what is appended meanwhile is not synced, and not told of.
+        self.flush()
         beside = read_all(core.disk, but=core.number)
         found.take_all(beside.table.notes())
         return Known(found, beside.losses if own is None else [own, *beside.losses])

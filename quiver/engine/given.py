@@ -65,6 +65,7 @@ class Given(Delivery):
         """Resolve the bundles."""
         # No context manager: of all outcomes this one has to be quick.
         self._core.check_process()
+        self._core.refuse_nested()
         with self._core.lock:
             self._check()
             delivery.ack(self._core, claim)
@@ -87,6 +88,7 @@ class Given(Delivery):
     @contextmanager
     def _hold(self) -> Iterator[None]:
         self._core.check_process()
+        self._core.refuse_nested()
         with self._core.events.telling(), self._core.lock:
             self._check()
             yield

@@ -76,9 +76,9 @@ class Receipt:
 
         Or with why nobody can say so, as ``wait`` raises it. The store's worker calls it, which
         syncs ``wal.flush_interval`` after the append at the latest, or when ``Store.hasten`` says
-        so; it returns at once. What it raises is logged as ``receipt.call_failed`` and changes
-        nothing for anybody else. Where there is no worker, or nothing to wait for, it is called
-        before this returns.
+        so; or who syncs before, but never with a lock of the store. This returns at once. What the
+        function raises is logged as ``receipt.call_failed`` and changes nothing for anybody else.
+        Where there is no worker, or nothing to wait for, it is called before this returns.
         """
         self._store.call_durable(self._ticket, act)
 

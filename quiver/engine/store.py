@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from quiver.engine import ingest, maintenance, sealed
@@ -20,7 +21,7 @@ from quiver.engine.room import block_ns, take_in_time
 from quiver.engine.scribe import Scribe
 from quiver.engine.subscriber_desk import SubscriberDesk
 from quiver.engine.timekeeping import heartbeat
-from quiver.engine.worker import Worker
+from quiver.engine.worker import Listening, Worker
 from quiver.errors import CapacityError, ClosedError
 from quiver.segment import SegmentInfo
 from quiver.timeline import Time, time_ns
@@ -35,6 +36,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
     """An open store. Made by ``quiver.open``; safe to use from several threads of one process.
 
     Use it as a context manager: leaving the block finalizes what is open and lets go of the lock.
+    A signal handler may call it, and gets CapacityError while its thread is in another call.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
     def employ(self, worker: Worker) -> None:
         """Let a worker keep up this store; ``quiver.open`` and the asyncio face see to it."""
         self._worker = worker
+        self._commit.later = partial(worker.post_if_open, Listening(settling(self._commit)))
         self._scribe = Scribe(self._core)
         worker.serve(self, self._core)
         self._core.outgoing.enabled = self._core.config.wal.durability == "sync"
@@ -142,7 +145,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         payloads = ingest.encode(self._core, bundle, progress)
         given_ns = None if time is None else time_ns(time)
         with self._core.lock:
-            self.check_usable()
+            self.check_state()
             taken = ingest.take(self._core, payloads, progress, later=True, time_ns=given_ns)
         self._follow_up(taken, wait=False)
         return Receipt(self, taken.ticket)
@@ -173,7 +176,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
 
     def _tick_in_vain(self) -> None:
         """Make room for an append that waits for it; the worker does, if there is one."""
-        self.check_usable()
+        self.check_state()
         if self._worker is None or self._worker.ended or self._worker.is_current:
             with contextlib.suppress(CapacityError):  # The disk is full: that is waited for.
                 maintenance.tick(self._core)
@@ -187,7 +190,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         """
         self.check_usable()
         with self._core.lock:
-            self.check_usable()
+            self.check_state()
             return heartbeat(self._core, None if time is None else time_ns(time))
 
     def cursor(self, **options: Any) -> Cursor:  # noqa: ANN401
@@ -233,7 +236,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         """
         self.check_usable()
         with self._core.events.telling(), self._core.lock:
-            self.check_usable()  # Somebody may have closed it while this waited for the lock.
+            self.check_state()  # Somebody may have closed it while this waited for the lock.
             info = sealed.finalize(self._core)
         self._tell()
         self._core.outgoing.tell_rest()
@@ -290,7 +293,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         self._commit.sync_all()
         self._commit.settle()
         with self._core.events.telling(), self._core.lock:
-            self.check_usable()
+            self.check_state()
             deleted = maintenance.tick(self._core, finalize=finalize)
         self._tell()
         return deleted
@@ -305,12 +308,19 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         """
         if self._closed or self.inherited:
             return
+        self._core.refuse_nested()
         sealed.refuse_writer(self._core)
         self._core.outgoing.refuse_writer(self._core.log)
         if self._worker is not None:
             self._worker.stop()
         if self._scribe is not None:
             self._scribe.stop()
+        try:
+            self._close()
+        finally:
+            self._commit.settle()  # Without the lock: those as well who call what is not ours.
+
+    def _close(self) -> None:
         core = self._core
         with core.events.telling(), core.lock:
             if self.closed:

@@ -34,12 +34,16 @@ class SubscriberDesk(ABC):
     _closed: bool
 
     def check_usable(self) -> None:
-        """Raise ClosedError after close or in a forked child, PoisonedError after a failed sync."""
+        """Raise ClosedError after close or in a forked child, PoisonedError after a failed sync.
+
+        And CapacityError in the midst of another call of this thread: without the lock, then.
+        """
         self._core.check_process()
+        self._core.refuse_nested()
         self.check_state()
 
     def check_state(self) -> None:
-        """Do the same, but do not look at the process."""
+        """Do the same, but do not look at the process or the thread."""
         if self._closed:
             raise ClosedError("the store is closed", hint="quiver.open(path) opens it again")
         self._core.check()
@@ -149,7 +153,7 @@ class SubscriberDesk(ABC):
     def _change(self, act: Callable[[Core], _Given]) -> _Given:
         self.check_usable()
         with self._core.events.telling(), self._core.lock:
-            self.check_usable()
+            self.check_state()
             return act(self._core)
 
     def _change_at(self, name: str, act: Callable[[Core], _Given]) -> _Given:

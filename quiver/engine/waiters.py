@@ -6,7 +6,7 @@ import contextlib
 import copy
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quiver.clock import Clock
 from quiver.engine.commit import Ticket
@@ -22,6 +22,8 @@ __all__ = ["CallWaiter", "LoopWaiter", "ThreadWaiter"]
 
 class ThreadWaiter:
     """A thread that waits so long and no longer."""
+
+    calls_others: Final = False
 
     def __init__(self, ticket: Ticket) -> None:
         self.ticket = ticket
@@ -50,8 +52,11 @@ class ThreadWaiter:
 class CallWaiter:
     """A function that is called once, in the thread that knows.
 
-    That thread has others to tell: what the function raises is logged, and no error of theirs.
+    That thread has others to tell: what the function raises is logged, and no error of theirs. It
+    holds no lock of the store, for the function may want one that somebody has who appends.
     """
+
+    calls_others: Final = True
 
     def __init__(
         self, ticket: Ticket, act: Callable[[Exception | None], object], events: Events
@@ -76,6 +81,8 @@ class CallWaiter:
 
 class LoopWaiter:
     """A task on an event loop. It is told through its loop, so it sees everything in one thread."""
+
+    calls_others: Final = False
 
     def __init__(self, ticket: Ticket, loop: asyncio.AbstractEventLoop) -> None:
         self.ticket = ticket

@@ -15,6 +15,7 @@ Another one, without a store to keep up, writes segments: its jobs take too long
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
 from collections import deque
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from quiver.clock import Clock
 from quiver.engine.core import Core
+from quiver.engine.listeners import Listener
 from quiver.engine.neighbours import Neighbours
 from quiver.errors import ClosedError, QuiverError
 from quiver.events import Events
@@ -30,7 +32,7 @@ from quiver.units import MILLISECOND, SECOND
 if TYPE_CHECKING:
     from quiver.engine.store import Store
 
-__all__ = ["Job", "Worker"]
+__all__ = ["Job", "Listening", "Worker"]
 
 _TICK_NS = 250 * MILLISECOND
 
@@ -92,6 +94,11 @@ class Worker:
                 raise _closed()
             self._jobs.append(job)
             self._turn.notify()
+
+    def post_if_open(self, job: Job) -> None:
+        """Do the same; nothing happens if the worker has ended."""
+        with contextlib.suppress(ClosedError):
+            self.post(job)
 
     def write_soon(self) -> None:
         """Ask for what waits to be written, with no sync; costs nothing if that was asked for."""
@@ -248,6 +255,17 @@ class Worker:
     def begin_end(self) -> None:
         """End after the job that calls this."""
         self._stopping = True
+
+
+class Listening:
+    """The job of calling a listener."""
+
+    def __init__(self, listener: Listener) -> None:
+        """Take it."""
+        self.run = listener
+
+    def refuse(self, error: ClosedError) -> None:
+        """Nothing to do: whoever closes the store tells."""
 
 
 class _Dismissal:

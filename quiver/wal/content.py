@@ -9,11 +9,17 @@ import numpy as np
 
 from quiver.disk import File, PassingWindow, Window
 from quiver.errors import DamageError
+from quiver.payload import SEQ_MAX
 from quiver.stored_run import StoredRun
 from quiver.wal.format import (
+    BLOCK,
+    BUNDLE,
     ENTRY_OVERHEAD,
+    HEAD,
     HEADER_BYTES,
     LENGTH,
+    NOTE_LENGTH,
+    NOTED,
     Frame,
     frame_at,
     frame_with_damaged_length,
@@ -25,6 +31,7 @@ __all__ = ["Content"]
 
 _SEARCH: Final = 1 << 20
 _NEAR: Final = 1 << 13
+_BEGIN_BYTES: Final = LENGTH.size + HEAD.size
 _SWEPT_BYTES_MAX: Final = 1 << 25
 """What is larger is looked at by itself, and its memory let go of behind it."""
 
@@ -99,6 +106,32 @@ class Content(Window):
         view, inside = self.view(offset, rest)
         view = view[: inside + rest]
         return frame_with_damaged_length(view, inside, self.limit, masks=self._masks)
+
+    def blocks_fill(self, offset: int, last_seq: int) -> bool:
+        """Whether a bad entry is as long as it says: its blocks are, as far as the file has them.
+
+        Then what is wrong is in its payloads, or it was never finished.
+        """
+        view, inside = self.view(offset, _BEGIN_BYTES)
+        if len(view) - inside < _BEGIN_BYTES:
+            return False
+        (length,) = LENGTH.unpack_from(view, inside)
+        kind, _, wal_seq, bitmap = HEAD.unpack_from(view, inside + LENGTH.size)
+        if kind not in (BUNDLE, NOTED) or not last_seq < wal_seq <= SEQ_MAX or length > self.limit:
+            return False
+        end = offset + LENGTH.size + length
+        place = offset + _BEGIN_BYTES
+        if kind == NOTED:
+            view, inside = self.view(place, NOTE_LENGTH.size)
+            if len(view) - inside < NOTE_LENGTH.size:
+                return place < end
+            place += NOTE_LENGTH.size + NOTE_LENGTH.unpack_from(view, inside)[0]
+        for _ in range(bitmap.bit_count()):
+            if place + BLOCK.size > min(self.size, end):
+                return self.size < place + BLOCK.size <= end
+            view, inside = self.view(place, BLOCK.size)
+            place += BLOCK.size + BLOCK.unpack_from(view, inside)[3]
+        return place == end
 
     def mark(self, offset: int) -> int | None:
         """Read the mark at a file offset: the last number before it; None if there is no mark."""

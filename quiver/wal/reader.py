@@ -260,13 +260,18 @@ def _next_entry(data: Content, offset: int, last_seq: int) -> int:
     """Find where the next good entry behind the bad one at ``offset`` starts, or the file's end.
 
     First where the bad entry's own length says, so that entries inside its payload (a store of
-    WAL files, say) are not taken for ours. Otherwise anywhere: the search is vectorised over all
-    places and checks plausible ones by checksum, with a bound on the bytes checksummed so that
-    hostile bytes cannot make it quadratic.
+    WAL files, say) are not taken for ours. Nor are they where nothing good is behind it, but its
+    blocks are as long as it says. Otherwise anywhere: the search is vectorised over all places and
+    checks plausible ones by checksum, with a bound on the bytes checksummed so that hostile bytes
+    cannot make it quadratic.
     """
-    neighbour = _behind(data, offset)
-    if _good(data, neighbour, last_seq):
-        return neighbour
+    while True:
+        neighbour = _behind(data, offset)
+        if _good(data, neighbour, last_seq):
+            return neighbour
+        if not data.blocks_fill(offset, last_seq):
+            break
+        offset = neighbour
     budget = _CHECK_WORK * data.size + _SEARCH
     offset = max(offset + 1, data.next_nonzero(offset) - 3)
     while offset + ENTRY_BYTES_MIN <= data.size:

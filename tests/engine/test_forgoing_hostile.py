@@ -41,6 +41,7 @@ def test_who_registered_in_another_process_before_gets_all_of_it() -> None:
         assert handle.wal_seq == 0
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_when_the_last_subscriber_goes_meanwhile_it_is_kept_for_those_to_come() -> None:
     store = on_memory(MemoryDisk())
     store.subscribe("a")
@@ -57,6 +58,7 @@ def test_when_the_last_subscriber_goes_meanwhile_it_is_kept_for_those_to_come() 
     assert numbers(store, "new") == [0]
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_who_begins_to_listen_meanwhile_hears_of_it() -> None:
     store = on_memory(MemoryDisk())
     store.subscribe("a")

@@ -80,6 +80,7 @@ def test_two_damages_behind_one_hole_are_both_kept() -> None:
     assert found >= kept
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_a_finalize_that_waited_for_a_close_does_nothing() -> None:
     disk = MemoryDisk()
     store = opened(disk)

@@ -88,6 +88,7 @@ class Busy(Watched):
 
 
 @pytest.mark.parametrize("how", ["keep", "unite"])
+@pytest.mark.usefixtures("as_another_thread")
 def test_the_writing_of_a_segment_lets_appends_in(tmp_path, how):
     clock = Busy(MILLISECOND)
     config = {"segment": {"max_open_duration": "1h", "dictionaries": how}}

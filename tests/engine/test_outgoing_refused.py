@@ -156,9 +156,10 @@ def test_a_signal_in_the_middle_of_the_write_cannot_write_too(
 
     def handler(*_: object) -> None:
         monkeypatch.setattr(Log, "append_all", honest)
-        said.extend(send(store, 2))
-        for act in (store.flush, store.finalize, store.close, lambda: store.append(bundle(3))):
-            with pytest.raises(quiver.CapacityError, match="in the middle of writing"):
+        acts = (store.flush, store.finalize, store.close, lambda: store.append(bundle(3)))
+        # Not even this one: it would take a lock behind the turn, which others take before it.
+        for act in (*acts, lambda: send(store, 2)):
+            with pytest.raises(quiver.CapacityError, match="in the middle of"):
                 act()
         said.append("struck")
 
@@ -173,8 +174,8 @@ def test_a_signal_in_the_middle_of_the_write_cannot_write_too(
         assert first[0].wait() == 0
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert said[-1] == "struck"
-    assert numbers_after(store) == [0, 1, 2]
+    assert said == ["struck"]
+    assert numbers_after(store) == [0, 1]
 
 
 def test_a_forked_child_writes_nothing(path, opener) -> None:

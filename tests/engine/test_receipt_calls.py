@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 
 import pytest
 from gated_disk import PATIENCE
+from outgoing_kit import fill
 from store_kit import bundle
+
+import quiver
 
 
 def broken(_: Exception | None) -> None:
@@ -43,6 +47,25 @@ def test_who_syncs_for_all_does_not_get_what_one_raises(open_gated, no_ticks, to
     store.append(bundle(0), wait=False).call(broken)
     assert store.append(bundle(1), wait=False).wait() == 1
     assert [record.message for record in told.records] == ["receipt.call_failed"]
+
+
+@pytest.mark.parametrize("end", ["finalize", "refused", "close"])
+def test_whoever_is_called_holds_no_lock_of_the_store(disk, open_gated, no_ticks, end) -> None:
+    """It may want a lock of its own, which somebody has who appends meanwhile."""
+    store = open_gated(wal={"flush_interval": "1h"})
+    heard, called = [], threading.Event()
+
+    def act(error: Exception | None) -> None:
+        heard.append((type(error), store._core.lock._is_owned()))
+        called.set()
+
+    store.append(bundle(1), wait=False).call(act)
+    if end == "refused":
+        fill(disk, store, 0)
+    with contextlib.suppress(quiver.CapacityError):
+        getattr(store, "close" if end == "close" else "finalize")()
+    assert called.wait(PATIENCE)
+    assert heard == [(quiver.CapacityError if end == "refused" else type(None), False)]
 
 
 def test_nor_does_who_asks_for_what_is_durable_already(open_gated, told) -> None:

@@ -304,6 +304,7 @@ def test_prefetched_bundles_of_one_that_is_renamed_or_reset_do_no_harm(beside: B
     assert peek(store.subscribe("other")) == [0, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_no_change_between_the_look_and_the_wait_is_slept_through(
     beside: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:

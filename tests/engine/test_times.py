@@ -205,6 +205,7 @@ def test_another_rule_goes_on_behind_the_times_there_are(opener, clock) -> None:
     assert times(store) == [START, START, START + 1, 3]
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_what_the_disk_refused_leaves_no_time_behind() -> None:
     disk = MemoryDisk()
     store = quiver.open("m", slots=SLOTS, disk=disk, config=CALLER, clock=ManualClock())

@@ -52,6 +52,7 @@ def test_the_rule_holds_behind_a_segment_that_was_never_written(clock) -> None:
     assert last_ns(again) == START + 1
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_what_waits_and_may_be_refused_is_no_promise() -> None:
     store = quiver.open(
         "m", slots=SLOTS, disk=MemoryDisk(), config=CALLER, clock=ManualClock(), core=0
@@ -159,6 +160,7 @@ def test_a_dead_letter_of_a_writer_comes_behind_all_others(opener, clock) -> Non
     assert times(store) == [START, START + 1, START + 2]
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_an_append_while_a_dead_letter_waits_for_room_in_memory(opener, monkeypatch) -> None:
     store = opener(CALLER)
     store.subscribe("a")

@@ -45,6 +45,8 @@ class Told:
         self._told = threading.Event()
         receipt._store._commit.add(self)
 
+    calls_others = False
+
     def tell(self, error: Exception | None) -> None:
         assert error is None
         self._told.set()

@@ -49,6 +49,23 @@ def test_states_of_several_sources_and_splits_do_not_meet(disk) -> None:
     assert store.progress("other") == {"a": "2"}
 
 
+def test_what_comes_while_it_flushes_is_not_told_of(disk, monkeypatch) -> None:
+    """It was not synced: whoever forgets its source up to there would lose it by a power cut."""
+    store = opened(disk)
+    follower = store.follow("in")
+    store.append({"s": ROWS}, progress=follower.at({"a": "1"}))
+    honest = store.flush
+
+    def flush() -> None:
+        honest()
+        monkeypatch.undo()
+        store.append({"s": ROWS}, wait=False, progress=follower.at({"a": "2"}))
+
+    monkeypatch.setattr(store, "flush", flush)
+    assert store.progress("in") == {"a": "1"}
+    assert store.progress("in") == {"a": "2"}
+
+
 def test_a_split_that_is_forgotten_does_not_come_back(disk) -> None:
     store = opened(disk)
     follower = store.follow("in")
@@ -111,6 +128,7 @@ def test_without_a_log_a_follower_that_goes_leaves_nothing_that_only_it_knows(di
     assert dict(neighbour.follow("in").states) == {"a": "1"}
 
 
+@pytest.mark.usefixtures("as_another_thread")
 def test_who_waited_for_room_and_follows_no_more_writes_nothing(disk, monkeypatch) -> None:
     from quiver.engine import ingest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Protocol
 
 __all__ = ["ThreadWorkers", "Worker", "Workers"]
@@ -55,22 +56,24 @@ class ThreadWorkers:
 class _ThreadWorker:
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self._work = work
-        self._wanted = threading.Event()
+        # An event is set in Python: an interrupt there would leave it locked for ever.
+        self._wanted: SimpleQueue[None] = SimpleQueue()
         self._is_ended = False
         self._turn = threading.Lock()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
         while True:
-            self._wanted.wait()
-            self._wanted.clear()
+            self._wanted.get()
+            while not self._wanted.empty():
+                self._wanted.get()
             with self._turn:
                 if self._is_ended:
                     return
                 self._work()
 
     def wake(self) -> None:
-        self._wanted.set()
+        self._wanted.put(None)
 
     def hurry(self) -> None:
         if not self._turn.acquire(blocking=False):
@@ -84,4 +87,4 @@ class _ThreadWorker:
 
     def end(self) -> None:
         self._is_ended = True
-        self._wanted.set()
+        self.wake()

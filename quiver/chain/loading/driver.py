@@ -65,6 +65,7 @@ from quiver.errors import (
     ClosedError,
     DamageError,
     FencedError,
+    InputError,
     LockedError,
     QuiverError,
     RemoteError,
@@ -113,6 +114,8 @@ class Driver:
         """Let go at once of what is safe; False if this stream is over. For any thread."""
         with self.changed:
             is_asked = turn == self._flow.turn and not self._is_over
+            if ack.length > self._flow.length:
+                return is_asked  # That is no block of ours: nobody has more of it than was sent.
             if is_asked and ack.last_seq > self.outbox.acked_seq:
                 self.outbox.acked(ack.last_seq)
                 self.trouble = None
@@ -145,6 +148,7 @@ class Driver:
             while not self._is_over and (happening := self._mail.take()):
                 self._take(happening)
             is_sending = not self._is_over and self._send_frame()
+        self._end_when_drained()
         if self._is_over:
             return
         roll = self._roll
@@ -246,7 +250,11 @@ class Driver:
 
     def _end_when_drained(self) -> None:
         """Go on to the fence once all that is under way is acknowledged, as long as it may be."""
-        if self._held is not None and (self._flow.stream is None or not self.outbox.sent_bytes):
+        if self._held is None:
+            return
+        with self.lock:
+            is_drained = self._flow.stream is None or not self.outbox.sent_bytes
+        if is_drained:
             record, self._held = self._held, None
             self._pending.clear()
             self._step(Claimed(record))
@@ -258,6 +266,7 @@ class Driver:
                 self._step(said)
             else:
                 self._pending.discard(said.location)
+                self.trouble = said.error
             self._after_answer(said.epoch)
 
     def _after_answer(self, epoch: int) -> None:
@@ -330,7 +339,8 @@ class Driver:
             return
         if isinstance(broke.error, FencedError):
             self._look()
-        self._refusals += isinstance(broke.error, DamageError)
+        self.trouble = broke.error
+        self._refusals += isinstance(broke.error, DamageError | InputError)
         if self._refusals >= REFUSALS_MAX:
             self._lose(broke.error)
             return
@@ -377,7 +387,9 @@ class Driver:
         waiting, length, last = self.outbox.next, self._flow.length, self._flow.last
         if self._roll is None or waiting is None or length < AHEAD * self._rules.soft_bytes:
             return False
-        is_later = last is None or waiting.time_ns > last.time_ns
+        # A run of one time ends where the block takes no more, whatever comes next (R16).
+        is_full = length >= self._rules.hard_bytes
+        is_later = last is None or waiting.time_ns > last.time_ns or is_full
         ends = length >= self._rules.soft_bytes and is_later and bool(self._roll.ready)
         if ends and self.outbox.sent_bytes:
             return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,7 @@ from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.happenings import Wanted
 from quiver.chain.loading.outbox import Waiting
 from quiver.chain.loading.rules import LoaderRules
+from quiver.chain.loading.sending import SendingTurn
 from quiver.chain.loading.tasks import Surroundings, Tasks
 from quiver.chain.peers import arrows_own
 from quiver.config import Config
@@ -91,9 +91,11 @@ class Loader:
         self.by: Final = fresh_name()
         """Its name in the record; nobody else ever has it."""
         self._driver = Driver(partition, self._rules, by=self.by, wake=self._wake)
-        self._sending = threading.Lock()
+        self._turn = SendingTurn(partition)
         self._seq = -1
         self._time_ns: int | None = None
+        self._adding: Waiting | None = None
+        """What is being added; left behind if the caller was interrupted there."""
         self._driver.tasks = Tasks(
             around, partition, slots, post=self._driver.post, hear=self._driver.hear
         )
@@ -115,21 +117,36 @@ class Loader:
         """Take a bundle; it is on its way when this returns, and safe when the receipt says so.
 
         ``time_ns`` is the bundle's time where the caller gives times; one that decreases raises
-        OutOfSequenceError, and nothing is taken. While too much waits to be acknowledged this
-        waits, up to ``timeout``: CapacityError then.
+        OutOfSequenceError, and nothing is taken. While too much waits to be acknowledged, or
+        another thread waits for that, this waits, up to ``timeout``: CapacityError then. So does
+        who calls it out of the midst of itself, as a signal handler may. An exception of a handler,
+        such as KeyboardInterrupt, may come before the bundle was taken or behind that.
         """
         self._check_process()
         payloads = self._encoder.encode(bundle)
-        with self._sending:
+        with self._turn.taken(timeout):
+            self._mend()
             self._wait_room(timeout)
             given = self._timed(time_ns)
             wal_seq = self._seq + 1
             body = arrows_own(*entry_parts(EncodedBundle(wal_seq, given, payloads)))
+            waiting = self._adding = Waiting(wal_seq, given, body)
             with self._driver.lock:
-                self._driver.outbox.add(Waiting(wal_seq, given, body))
-            self._seq, self._time_ns = wal_seq, given
+                self._driver.outbox.add(waiting)
+            self._seq, self._time_ns, self._adding = wal_seq, given, None
         self._wake()
         return LoadReceipt(self, wal_seq, given)
+
+    def _mend(self) -> None:
+        """Finish what an interrupt left undone: a number is never given twice."""
+        adding = self._adding
+        if adding is not None:
+            with self._driver.lock:
+                is_added = self._driver.outbox.mend(adding)
+            if is_added:
+                self._seq, self._time_ns = adding.wal_seq, adding.time_ns
+            self._adding = None
+        self._wake()
 
     def _wait_room(self, timeout: float | str | None) -> None:
         driver = self._driver
@@ -200,7 +217,11 @@ class Loader:
 
     def flush(self, timeout: float | str | None = None) -> None:
         """Return once all locations have all that was sent before; raises as a receipt does."""
-        self.wait_acked(self._seq, timeout)
+        self._check_process()
+        with self._turn.taken(timeout):
+            self._mend()
+            last = self._seq
+        self.wait_acked(last, timeout)
 
     def wait_acked(self, wal_seq: int, timeout: float | str | None = None) -> None:
         """Return once all up to a number are on all locations."""
@@ -231,7 +252,8 @@ class Loader:
     def _wait(self, is_done: Callable[[], bool], timeout: float | str | None) -> None:
         seconds = None if timeout is None else parse_duration(timeout) / 1e9
         self._check_process()
-        with self._driver.changed:
+        # A condition is entered in Python: an interrupt behind that would leave the lock taken.
+        with self._driver.lock:
             if not self._driver.changed.wait_for(is_done, seconds):
                 raise WaitTimeoutError(
                     f"{self._partition}: what was waited for has not happened in {timeout}"

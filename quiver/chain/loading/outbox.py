@@ -50,10 +50,17 @@ class Outbox:
             return None
 
     def add(self, waiting: Waiting) -> None:
-        """Take an entry behind all others."""
-        self._unsent.append(waiting)
+        """Take an entry behind all others; if that is interrupted ``mend`` is to be called."""
         self.kept_bytes += len(waiting.body)
         self.unsent_bytes += len(waiting.body)
+        self._unsent.append(waiting)
+
+    def mend(self, waiting: Waiting) -> bool:
+        """Count anew, and say whether an entry was added whose adding was interrupted."""
+        self.unsent_bytes = sum(len(each.body) for each in self._unsent)
+        self.kept_bytes = self.unsent_bytes + sum(len(each.body) for each in self._sent)
+        newest = self._unsent or self._sent
+        return waiting.wal_seq <= (newest[-1].wal_seq if newest else self.acked_seq)
 
     def take(self) -> Waiting:
         """Give the next one, which is under way from now on."""

@@ -30,7 +30,7 @@ from quiver.chain.loading.happenings import (
 )
 from quiver.chain.loading.hearing import Hearing
 from quiver.chain.metadata import Metadata
-from quiver.chain.peers import Ack, BlockName, Peers, Route, encode_layout
+from quiver.chain.peers import Ack, BlockName, Peers, Route, encode_layout, promised
 from quiver.chain.placing import Node, choose
 from quiver.chain.placing.choose import Random
 from quiver.chain.record import Partition, Record, claimed, committed
@@ -88,6 +88,7 @@ class Tasks:
         self._lock = threading.Lock()
         self._lock_of_answers = threading.Lock()
         self._hearing = Hearing(around.clock)
+        self._listened: set[str] = set()
         self._partition = Partition(around.metadata, name, clock=around.clock)
         self._breaks: Counter[tuple[str, str]] = Counter()
 
@@ -243,21 +244,23 @@ class Tasks:
         for name in chain:
             self._spawn(partial(ask, name))
 
-    def _listen(self, name: str, tries: int = _LISTEN_TRIES) -> None:
+    def _listen(self, name: str) -> None:
         """Ask a node that is quiet again and again: a chain is not to lack it once it is back."""
 
         def task() -> None:
-            self._around.clock.pause(_LISTEN_SECONDS)
-            if not self._hearing.is_quiet(name):
-                return
             try:
-                self._around.peers(name).status()
-            except QuiverError:
-                self._listen(name, tries - 1)
-            else:
-                self._hearing.hear(name)
+                for _ in range(_LISTEN_TRIES):
+                    self._around.clock.pause(_LISTEN_SECONDS)
+                    if not self._hearing.is_quiet(name):
+                        return
+                    with suppress(QuiverError):
+                        self._around.peers(name).status()
+                        self._hearing.hear(name)
+            finally:
+                self._listened.discard(name)
 
-        if tries:
+        if name not in self._listened:  # One of them is enough, however often it was asked.
+            self._listened.add(name)
             self._spawn(task)
 
     def fence(self, act: FenceNow) -> None:
@@ -267,7 +270,7 @@ class Tasks:
         def ask(location: str) -> None:
             try:
                 with self._hearing.asked(location):
-                    answer = self._around.peers(location).fence(block, act.epoch)
+                    answer = promised(self._around.peers(location), location, block, act.epoch)
             except QuiverError as error:
                 self._listen(location)
                 self._post(Unanswered(act.epoch, location, error))

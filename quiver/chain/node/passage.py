@@ -70,7 +70,11 @@ class Passage:
 
     def pass_to(self, behind: Stream) -> None:
         """Pass on to the next of the chain."""
-        self._behind = behind
+        with self._room:
+            self._behind = behind
+            is_over = self._fault is not None
+        if is_over:  # It was stopped while that one was opened.
+            behind.close()
 
     def send(self, entries: Entries) -> None:
         """Write entries; they go on once they are synced. Waits while too much is waiting already.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quiver.chain.peers.layout import decode_layout, encode_layout
 from quiver.chain.peers.memory import arrows_own
 from quiver.chain.peers.peer import Peer, Peers, Stream
+from quiver.chain.peers.promise import promised
 from quiver.chain.peers.silent import SilentError
 from quiver.chain.peers.values import (
     Ack,
@@ -35,4 +36,5 @@ __all__ = [
     "arrows_own",
     "decode_layout",
     "encode_layout",
+    "promised",
 ]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from quiver.chain.peers import BlockName, Peers
+from quiver.chain.peers import BlockName, Peers, promised
 from quiver.chain.record import Partition, Record, claimed, committed
 from quiver.chain.rolling import (
     Act,
@@ -80,7 +80,7 @@ def _fenced(act: FenceNow, name: str, peers: Peers) -> Iterator[Event]:
     errors = []
     for location in act.locations:
         try:
-            answer = peers(location).fence(BlockName(name, act.number), act.epoch)
+            answer = promised(peers(location), location, BlockName(name, act.number), act.epoch)
         except QuiverError as error:
             errors.append(error)
         else:

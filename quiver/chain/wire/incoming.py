@@ -24,6 +24,9 @@ __all__ = ["Incoming"]
 _LINGER_SECONDS: Final = 0.005
 """For so long acks go no further back between nodes: the tail has told the loader already, and who
 carries them takes a processor from what comes next."""
+_PATIENCE: Final = 10
+"""So many times longer than acks are waited for: heartbeats stand behind a large frame on its way,
+and whoever sends finds out by himself that nobody is there."""
 _MUCH_BYTES: Final = 1 << 20
 """Of so much they go at once: the node before may wait for room."""
 
@@ -43,7 +46,7 @@ class Incoming:
     def open(self, peer: Peer, watchdog: Watchdog) -> None:
         """Open the stream of the node; raises why it does not."""
         self._stream: Stream = peer.stream(self.route, acked=self._acked, broken=self.end)
-        self._watched = watchdog.watch(self._options.silence, self._silent)
+        self._watched = watchdog.watch(_PATIENCE * self._options.silence, self._silent)
 
     @property
     def heard_ns(self) -> int:
@@ -114,7 +117,7 @@ class Incoming:
 
     def _silent(self) -> None:
         """Give up: nobody speaks. Who reads stays where it is until TCP gives up as well."""
-        text = f"{self._node} heard nothing for {self._options.silence:g} seconds"
+        text = f"{self._node} heard nothing for {_PATIENCE * self._options.silence:g} seconds"
         self.end(RemoteError(text, path=self._node, retryable=True))
         self._finish()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyarrow import flight
@@ -55,6 +56,7 @@ class Outgoing:
         self._end = self._acked = -1
         self._is_closed = False
         self._fault: QuiverError | None = None
+        self._reader: Any = None
 
     def begin(
         self,
@@ -67,15 +69,17 @@ class Outgoing:
         """Begin to send and to listen on the stream that the node has opened."""
         self._client = client  # It has to live as long as its calls.
         way = flight.FlightDescriptor.for_command(encode_message(Append(stream)))
+        ticket = flight.Ticket(encode_message(Acks(stream)))
         try:
-            self._reader: Any = client.do_get(flight.Ticket(encode_message(Acks(stream))), calls)
             # Nothing is read from the second one; it is what can cancel the call.
             self._writer, self._canceller = client.do_exchange(way, calls)
             self._writer.begin(SCHEMA)
         except FLIGHT_ERRORS as error:
             raise as_quiver(error, self._node) from error
         self._watched = watchdog.watch(self._options.silence, self._silent)
-        for work in (self._write_all, self._read_all):
+        # It waits for the first answer, however long that takes: the watchdog is there by then.
+        listen = partial(self._read_all, lambda: client.do_get(ticket, calls))
+        for work in (self._write_all, listen):
             threading.Thread(target=work, name="quiver-stream", daemon=True).start()
 
     def send(self, entries: Entries) -> None:
@@ -165,10 +169,16 @@ class Outgoing:
 
     # the reading thread --------------------------------------------------------------------------
 
-    def _read_all(self) -> None:
+    def _read_all(self, listen: Callable[[], Any]) -> None:
         try:
+            reader = listen()
+            with self._changed:
+                self._reader = reader
+                is_over = self._fault is not None
+            if is_over:  # Nobody could cancel it while it was opened.
+                reader.cancel()
             while True:
-                self._take(*taken(self._reader.read_chunk()))
+                self._take(*taken(reader.read_chunk()))
         except StopIteration:
             text = f"{self._node} ended the stream"
             self._break(RemoteError(text, path=self._node, retryable=True))
@@ -206,7 +216,8 @@ class Outgoing:
             self._fault = error
             is_told = not self._is_closed
             self._changed.notify_all()
-        self._reader.cancel()
+        if self._reader is not None:
+            self._reader.cancel()
         self._canceller.cancel()
         if is_told:
             self._tell_broken(error)

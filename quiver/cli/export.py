@@ -103,7 +103,8 @@ def export(
     By these names the next run knows what is written, if this one dies before all is acked: take
     files away only after a run that ended well, or they are written again. Bundles are never
     divided: one that is larger than --rows or --size is a file of its own. A change of columns
-    begins another file.
+    begins another file. A segment that is damaged is passed over, and told at the end by the exit
+    code; its bundles come once the store was opened or repaired.
 
     PATH belongs to one subscriber of one store. Columns that the format cannot hold end the run,
     and their bundle stays where it is.
@@ -133,9 +134,10 @@ def export(
                 exporter = Exporter(source, files, slots=slots, to=kind, watch=told.file, **limits)
                 with stopped_by_signals(exporter.stop) if follow else nullcontext():
                     exporter.run(follow=follow, every=every)
+                told.end(exporter.tally)
+                source.check_whole()
         finally:
             disk.close()
-    told.end(exporter.tally)
 
 
 def _check(manifest: StoreManifest, slots: Iterable[str], subscriber: str) -> None:

@@ -174,6 +174,7 @@ def _take(
     """Go through what a subscriber has not had; it is acked when the next is asked for."""
     import quiver
     from quiver.cli.inspect import open_folder
+    from quiver.consumer import check_whole
     from quiver.manifest import StoreManifest
 
     with closing(open_folder(folder)) as disk:
@@ -187,8 +188,9 @@ def _take(
                         if slot in bundle:
                             yield bundle[slot]
             elif ending is None:
-                return
+                break
             check_reader()
+        check_whole(consumer)
 
 
 def _write(kind: str, batches: Iterator[pa.RecordBatch]) -> None:

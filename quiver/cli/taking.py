@@ -120,6 +120,13 @@ class Taking:
         self._taken = 0
         self._order = self._order[1:] + self._order[:1]
 
+    def check_whole(self) -> None:
+        """Raise DamagedEntry if a segment was passed over, of which nobody knows what it holds."""
+        from quiver.consumer import check_whole
+
+        for consumer in self._consumers.values():
+            check_whole(consumer)
+
     def commit(self) -> None:
         """Return once all that was acked survives a power cut."""
         for consumer in self._order:

@@ -7,6 +7,7 @@
 ``gathered``  what was done and may not have been folded in yet
 ``lease``     the inbox, and that only the last process counts
 ``positions`` acks of everything before a position
+``whole``     whether all came that there is
 ``keeper``    the thread: new segments, commits
 ============  =====================================================================
 
@@ -28,11 +29,12 @@ from quiver.config_file import ConfigLike, config_of
 from quiver.consumer.consumer import Consumer
 from quiver.consumer.positions import is_known
 from quiver.consumer.segments import Pending, SegmentConsumer
+from quiver.consumer.whole import check_whole
 from quiver.disk import Disk, LocalDisk
 from quiver.engine.start import Start
 from quiver.engine.wanted import DeliveryOrder
 
-__all__ = ["Consumer", "Pending", "SegmentConsumer", "is_known", "subscribe"]
+__all__ = ["Consumer", "Pending", "SegmentConsumer", "check_whole", "is_known", "subscribe"]
 
 
 def subscribe(

@@ -22,7 +22,7 @@ class StoreFacts(ABC):
     _core: Core
 
     @abstractmethod
-    def check_usable(self) -> None:
+    def check_alive(self) -> None:
         """Raise unless the store is open, in this process, and knows the state of its disk."""
 
     @property
@@ -81,7 +81,7 @@ class StoreFacts(ABC):
 
     def info(self) -> StoreInfo:
         """Describe the state of each station at this moment."""
-        self.check_usable()
+        self.check_alive()
         with self._core.lock:
             return describe(self._core, self.path)
 

@@ -38,8 +38,12 @@ class SubscriberDesk(ABC):
 
         And CapacityError in the midst of another call of this thread: without the lock, then.
         """
-        self._core.check_process()
+        self.check_alive()
         self._core.refuse_nested()
+
+    def check_alive(self) -> None:
+        """Do the same, but in the midst of another call as well: enough for who only looks."""
+        self._core.check_process()
         self.check_state()
 
     def check_state(self) -> None:
@@ -140,13 +144,13 @@ class SubscriberDesk(ABC):
 
     def lag(self, name: str) -> Lag:
         """Say how far behind a subscriber is: segments, bundles, bytes, age, and what it pins."""
-        self.check_usable()
+        self.check_alive()
         with self._core.lock:
             return lifecycle.lag_of(self._core, name)
 
     def lags(self) -> tuple[Lag, ...]:
         """Say the same of every subscriber, in order of name."""
-        self.check_usable()
+        self.check_alive()
         with self._core.lock:
             return tuple(lifecycle.lag_of(self._core, n) for n in self._core.registry.names())
 

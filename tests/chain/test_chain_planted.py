@@ -108,7 +108,8 @@ def resent_without_a_look(patch):
     def rewind(self, last_seq):
         self.acked_seq = max(self.acked_seq, last_seq)
         self._unsent.extendleft(reversed(self._sent))
-        self.unsent_bytes += sum(len(waiting.body) for waiting in self._sent)
+        self.unsent_bytes += self.sent_bytes
+        self.sent_bytes = 0
         self._sent.clear()
 
     patch.setattr(Outbox, "rewind", rewind)

@@ -8,7 +8,7 @@ from numbers_kit import PATIENCE, QUICK, load, take
 
 from quiver.chain.subscribing.log import AckLog
 from quiver.chain.subscribing.marks import Marks
-from quiver.errors import InputError, LockedError, SubscriberError
+from quiver.errors import DamagedEntry, InputError, SubscriberError
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_name_that_somebody_has_is_not_given_away(cluster):
     with pytest.raises(SubscriberError, match="there is a subscriber 't'"):
         cluster.rename("s", "t")
     with cluster.subscribe("t") as there:
-        with pytest.raises(LockedError):
+        with pytest.raises(SubscriberError, match="there is a subscriber"):
             cluster.rename("s", "t")
         assert take(there, 5) == list(range(20, 25))
     with pytest.raises(InputError, match="that name"):
@@ -154,3 +154,43 @@ def test_marks_that_are_lost_are_not_taken_for_new_ones(cluster, monkeypatch):
             act("s")
     cluster.unsubscribe("s")
     assert cluster.subscribers() == []
+
+
+@pytest.mark.parametrize("start", ["2999-01-01", "0001-01-01"])
+def test_a_time_that_no_bundle_has_is_as_far_as_bundles_go(cluster, start):
+    with cluster.subscribe("s"):
+        pass
+    cluster.reset("s", start=start)
+    with cluster.subscribe("s") as subscription:
+        if start == "0001-01-01":
+            assert take(subscription, 10) == list(range(10))
+        assert start == "0001-01-01" or subscription.next(0) is None
+    with cluster.subscribe("t", start=start):
+        pass
+    cluster.purge_acked()
+    cluster.unsubscribe("s")
+    assert list(views(cluster)) == ["t"]
+
+
+def test_marks_that_nobody_can_read_are_told_and_can_be_forgotten(cluster, monkeypatch):
+    with cluster.subscribe("s"):
+        pass
+
+    def unreadable(*_):
+        raise DamagedEntry("start_ns of a record is no such thing")
+
+    monkeypatch.setattr("quiver.chain.subscribing.known.read_marks", unreadable)
+    with pytest.raises(DamagedEntry, match="subscriber s cannot be read") as raised:
+        cluster.purge_acked()
+    assert "quiver chain unsubscribe s" in str(raised.value)
+    cluster.unsubscribe("s")
+    monkeypatch.undo()
+    assert views(cluster) == {}
+
+
+def test_a_name_that_is_not_given_away_costs_nobody_his_own(cluster):
+    begun(cluster, "other", 10)
+    with cluster.subscribe("s") as subscription:
+        with pytest.raises(SubscriberError, match="there is a subscriber"):
+            cluster.rename("s", "other")
+        subscription.next(timeout=60).ack()

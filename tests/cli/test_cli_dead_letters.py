@@ -189,3 +189,12 @@ def test_telemetry_is_shown_as_otlp(run, tmp_path) -> None:
         out.poll_run().reject("odd")
     lines = run("dead-letters", "show", tmp_path / "s", "0/1/0.0+2", "--otlp").out.splitlines()
     assert [line.encode() for line in lines] == [text, text]
+
+
+def test_a_letter_that_is_named_twice_comes_once(run, rejected) -> None:
+    letters = run("dead-letters", "ls", rejected, "--json").lines
+    name = next(each["letter"] for each in letters if each["bundle_count"] == 1)
+    named = ("--letter", name, "--letter", name)
+    result = run("dead-letters", "retry", rejected, "a", *named, "--json")
+    assert result.code == 0
+    assert taken(rejected, "a") == [1]

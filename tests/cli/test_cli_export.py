@@ -261,3 +261,17 @@ main()
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("7 rows in 2 files, 5 bundles acked\n")
+
+
+def test_a_segment_that_is_passed_over_is_told_by_the_exit_code(run, store, tmp_path) -> None:
+    newest = max((store / "core_0" / "segments").glob("*.qseg"))
+    newest.chmod(0o600)
+    with newest.open("r+b") as file:
+        file.truncate(newest.stat().st_size // 2)
+    for arguments in ((), ("--json",)):
+        result = run("export", store, *WITH, "--out", tmp_path / "o", *arguments)
+        assert (result.code, "passed over" in result.err) == (9, True)
+        assert "quiver repair" in result.err
+    result = run("tail", store, "--slot", "logs", "--subscriber", "tailed")
+    assert (result.code, "passed over" in result.err) == (9, True)
+    assert len(result.out.splitlines()) == 6

@@ -27,7 +27,7 @@ from .sound_store import CONFIG, FILES, sound_store
 from .test_damage_sweep import cuts, flips
 from .wreck import Damage, _abandon, _deliver, _open
 
-STEP = {"every": 1, "all": 11}.get(os.environ.get("QUIVER_DAMAGE", ""), 37)
+STEP = {"every": 1, "all": 29}.get(os.environ.get("QUIVER_DAMAGE", ""), 37)
 
 
 def damaged(damage: Damage) -> Tree:

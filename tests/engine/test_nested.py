@@ -32,7 +32,6 @@ ACTS: dict[str, Callable[[Store], Any]] = {
     "progress": lambda store: store.progress("in"),
     "follow": lambda store: store.follow("in"),
     "heartbeat": Store.heartbeat,
-    "lag": lambda store: store.lag("s"),
 }
 
 
@@ -120,3 +119,15 @@ def test_nor_does_an_outcome(store: Store, monkeypatch: pytest.MonkeyPatch, outc
         nested.end()
     assert nested.said == ["struck", "refused"]
     handle.ack()
+
+
+def test_who_only_looks_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, seen = OpenSegment.add, []
+
+    def add(*given: Any, **named: Any) -> None:
+        seen.append((store.info().subscribers, store.lag("s").subscriber, len(store.lags())))
+        honest(*given, **named)
+
+    monkeypatch.setattr(OpenSegment, "add", add)
+    assert store.append(bundle(1)) == 1
+    assert [tuple(names) for names, _, _ in seen] == [("s",)]

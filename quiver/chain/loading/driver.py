@@ -114,9 +114,8 @@ class Driver:
         """Let go at once of what is safe; False if this stream is over. For any thread."""
         with self.changed:
             is_asked = turn == self._flow.turn and not self._is_over
-            if ack.length > self._flow.length:
-                return is_asked  # That is no block of ours: nobody has more of it than was sent.
-            if is_asked and ack.last_seq > self.outbox.acked_seq:
+            is_ours = ack.length <= self._flow.length  # Nobody has more of it than was sent.
+            if is_asked and is_ours and ack.last_seq > self.outbox.acked_seq:
                 self.outbox.acked(ack.last_seq)
                 self.trouble = None
                 self.changed.notify_all()
@@ -148,13 +147,12 @@ class Driver:
             while not self._is_over and (happening := self._mail.take()):
                 self._take(happening)
             is_sending = not self._is_over and self._send_frame()
-        self._end_when_drained()
         if self._is_over:
             return
-        roll = self._roll
+        self._end_when_drained()
         is_ended = self._is_ending and self.record is not None and not self.outbox.kept_bytes
-        if is_ended and roll is not None and not roll.is_closing:
-            self._carry_out(close(roll))
+        if is_ended and self._roll is not None and not self._roll.is_closing:
+            self._carry_out(close(self._roll))
 
     # what happened -------------------------------------------------------------------------------
 
@@ -250,11 +248,7 @@ class Driver:
 
     def _end_when_drained(self) -> None:
         """Go on to the fence once all that is under way is acknowledged, as long as it may be."""
-        if self._held is None:
-            return
-        with self.lock:
-            is_drained = self._flow.stream is None or not self.outbox.sent_bytes
-        if is_drained:
+        if self._held is not None and (self._flow.stream is None or not self.outbox.sent_bytes):
             record, self._held = self._held, None
             self._pending.clear()
             self._step(Claimed(record))
@@ -332,8 +326,6 @@ class Driver:
             if count < record.rf:
                 self.tasks.look_wider(turn, count, rf=record.rf, avoid=roll.avoid)
 
-    # stream --------------------------------------------------------------------------------------
-
     def _broke(self, broke: StreamBroke) -> None:
         if broke.turn != self._flow.turn or self._flow.route is None:
             return
@@ -387,9 +379,8 @@ class Driver:
         waiting, length, last = self.outbox.next, self._flow.length, self._flow.last
         if self._roll is None or waiting is None or length < AHEAD * self._rules.soft_bytes:
             return False
-        # A run of one time ends where the block takes no more, whatever comes next (R16).
-        is_full = length >= self._rules.hard_bytes
-        is_later = last is None or waiting.time_ns > last.time_ns or is_full
+        is_later = last is None or waiting.time_ns > last.time_ns
+        is_later |= length >= self._rules.hard_bytes  # Else a run of one time would stand (R16).
         ends = length >= self._rules.soft_bytes and is_later and bool(self._roll.ready)
         if ends and self.outbox.sent_bytes:
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.happenings import Wanted
@@ -278,6 +278,17 @@ class Loader:
         self._worker.end()
         if self._driver.fault is not None:
             raise self._driver.fault
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close it; behind an exception abandon it, for its chain may take nothing."""
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
 
     def end(self) -> None:
         """Ask for the open block to be sealed for good, once all in it is acknowledged."""

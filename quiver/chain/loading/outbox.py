@@ -33,13 +33,14 @@ class Outbox:
         self._sent: deque[Waiting] = deque()
         self._unsent: deque[Waiting] = deque()
         self.acked_seq = -1
-        self.kept_bytes = 0
+        self.sent_bytes = 0
+        """Bytes that are under way."""
         self.unsent_bytes = 0
 
     @property
-    def sent_bytes(self) -> int:
-        """Bytes that are under way."""
-        return self.kept_bytes - self.unsent_bytes
+    def kept_bytes(self) -> int:
+        """Bytes of all that was not acknowledged."""
+        return self.sent_bytes + self.unsent_bytes
 
     @property
     def next(self) -> Waiting | None:
@@ -51,14 +52,13 @@ class Outbox:
 
     def add(self, waiting: Waiting) -> None:
         """Take an entry behind all others; if that is interrupted ``mend`` is to be called."""
-        self.kept_bytes += len(waiting.body)
         self.unsent_bytes += len(waiting.body)
         self._unsent.append(waiting)
 
     def mend(self, waiting: Waiting) -> bool:
         """Count anew, and say whether an entry was added whose adding was interrupted."""
         self.unsent_bytes = sum(len(each.body) for each in self._unsent)
-        self.kept_bytes = self.unsent_bytes + sum(len(each.body) for each in self._sent)
+        self.sent_bytes = sum(len(each.body) for each in self._sent)
         newest = self._unsent or self._sent
         return waiting.wal_seq <= (newest[-1].wal_seq if newest else self.acked_seq)
 
@@ -66,6 +66,7 @@ class Outbox:
         """Give the next one, which is under way from now on."""
         waiting = self._unsent.popleft()
         self._sent.append(waiting)
+        self.sent_bytes += len(waiting.body)
         self.unsent_bytes -= len(waiting.body)
         return waiting
 
@@ -88,16 +89,15 @@ class Outbox:
     def acked(self, last_seq: int) -> None:
         """Let go of all up to this number: each location has them."""
         while self._sent and self._sent[0].wal_seq <= last_seq:
-            self.kept_bytes -= len(self._sent.popleft().body)
+            self.sent_bytes -= len(self._sent.popleft().body)
         while not self._sent and self._unsent and self._unsent[0].wal_seq <= last_seq:
-            size = len(self._unsent.popleft().body)
-            self.kept_bytes -= size
-            self.unsent_bytes -= size
+            self.unsent_bytes -= len(self._unsent.popleft().body)
         self.acked_seq = max(self.acked_seq, last_seq)
 
     def rewind(self, last_seq: int) -> None:
         """Begin anew behind what a block ended with: that is in, all else is to be sent again."""
         self.acked(last_seq)
         self._unsent.extendleft(reversed(self._sent))
-        self.unsent_bytes += sum(len(waiting.body) for waiting in self._sent)
+        self.unsent_bytes += self.sent_bytes
+        self.sent_bytes = 0
         self._sent.clear()

@@ -270,7 +270,9 @@ class Tasks:
         def ask(location: str) -> None:
             try:
                 with self._hearing.asked(location):
-                    answer = promised(self._around.peers(location), location, block, act.epoch)
+                    answer = promised(
+                        self._around.peers(location), location, block=block, epoch=act.epoch
+                    )
             except QuiverError as error:
                 self._listen(location)
                 self._post(Unanswered(act.epoch, location, error))

@@ -10,7 +10,7 @@ from quiver.errors import RemoteError
 __all__ = ["promised"]
 
 
-def promised(peer: Peer, location: str, block: BlockName, epoch: int) -> Answer:
+def promised(peer: Peer, location: str, *, block: BlockName, epoch: int) -> Answer:
     """Fence a location of a block; RemoteError if somebody else answers for it.
 
     As a node does that was begun where this one was before.

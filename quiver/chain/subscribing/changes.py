@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quiver.chain.subscribing.known import is_known
-from quiver.chain.subscribing.log import AckLog, SubscriberRules, ack_partition
+from quiver.chain.subscribing.log import AckLog, SubscriberRules, ack_partition, read_marks
 from quiver.chain.subscribing.marks import Marks
 from quiver.chain.subscribing.reach import Reach
 from quiver.chain.subscribing.starting import joined
@@ -58,6 +58,8 @@ def rename_subscriber(reach: Reach, name: str, new_name: str) -> None:
     if name == new_name:
         raise InputError(f"{name} has that name")
     partition = ack_partition(new_name)
+    # Before anybody is fenced: who holds the name goes on if this comes to nothing.
+    _refuse_others(reach, name, new_name)
     with _taken(reach, name) as log:
         marks = _marks(log)
         copies = reach.partition(ack_partition(name)).read().rf
@@ -65,16 +67,30 @@ def rename_subscriber(reach: Reach, name: str, new_name: str) -> None:
         try:
             there = new.read()
             if there is not None and not there.is_gone and there.snapshot() != marks.snapshot():
-                raise SubscriberError(
-                    f"there is a subscriber {new_name!r}",
-                    hint=f"another name, or forget that one first; its marks are {partition}",
-                )
+                raise _there(new_name, partition)
             new.begin(marks)
         except BaseException:
             new.abandon()
             raise
         new.close(SubscriberRules().patience)
         log.begin(_gone())
+
+
+def _refuse_others(reach: Reach, name: str, new_name: str) -> None:
+    """Raise SubscriberError if the new name is another one's; who broke off has both names."""
+    if not is_known(reach, name):
+        raise _unknown(name)
+    there = read_marks(reach, new_name) if is_known(reach, new_name) else None
+    mine = read_marks(reach, name)
+    if there is not None and (mine is None or there.snapshot() != mine.snapshot()):
+        raise _there(new_name, ack_partition(new_name))
+
+
+def _there(new_name: str, partition: str) -> SubscriberError:
+    return SubscriberError(
+        f"there is a subscriber {new_name!r}",
+        hint=f"another name, or forget that one first; its marks are {partition}",
+    )
 
 
 @contextmanager

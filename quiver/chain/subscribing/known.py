@@ -12,7 +12,7 @@ from quiver.chain.record import Record, purged
 from quiver.chain.subscribing.log import PREFIX, is_ack_partition, read_marks
 from quiver.chain.subscribing.marks import Lane, Marks
 from quiver.chain.subscribing.reach import Reach
-from quiver.errors import MissingError, QuiverError
+from quiver.errors import DamagedEntry, DamageError, MissingError, QuiverError
 
 __all__ = [
     "Purged",
@@ -80,8 +80,13 @@ def list_subscribers(reach: Reach) -> list[SubscriberView]:
 
 
 def is_known(reach: Reach, name: str) -> bool:
-    """Whether there is a subscriber of this name, as far as its marks are visible."""
-    return name in _names(reach) and not _marks(reach, name).is_gone
+    """Whether there is a subscriber of this name, also if nobody can read its marks."""
+    if name not in _names(reach):
+        return False
+    try:
+        return not _marks(reach, name).is_gone
+    except DamageError:
+        return True
 
 
 def purge_acked(reach: Reach, partitions: Sequence[str] = ()) -> list[Purged]:
@@ -89,7 +94,7 @@ def purge_acked(reach: Reach, partitions: Sequence[str] = ()) -> list[Purged]:
 
     A partition that nobody subscribed to is left alone.
     """
-    found = {name: _marks(reach, name) for name in _names(reach)}
+    found = {name: _sound_marks(reach, name) for name in _names(reach)}
     done = []
     for partition_name in partitions or reach.partitions():
         needs = _needs(found, partition_name)
@@ -140,6 +145,21 @@ def _names(reach: Reach) -> list[str]:
 def _marks(reach: Reach, name: str) -> Marks:
     """Read marks; who has none yet, or lost them, needs everything."""
     return read_marks(reach, name) or Marks(wants_all=True)
+
+
+def _sound_marks(reach: Reach, name: str) -> Marks:
+    """Read marks; DamagedEntry that says whose they are, and what can be done."""
+    try:
+        return _marks(reach, name)
+    except DamageError as error:
+        raise DamagedEntry(
+            f"the marks of subscriber {name} cannot be read: {error.message}",
+            path=error.path,
+            offset=error.offset,
+            expected=error.expected,
+            found=error.found,
+            hint=f"quiver chain unsubscribe {name} forgets it: then nothing is kept for it",
+        ) from error
 
 
 def _view(reach: Reach, name: str, marks: Marks) -> SubscriberView:

@@ -13,6 +13,7 @@ from quiver.chain.subscribing.records import Joined, Record
 from quiver.chain.subscribing.subscription import ChainSubscription
 from quiver.engine.start import Start, parse_start
 from quiver.errors import InputError, MissingError
+from quiver.timeline import TIME_MAX
 
 __all__ = ["joined", "start_subscriber"]
 
@@ -70,6 +71,7 @@ def joined(reach: Reach, name: str, start: Start) -> Joined:
     start_ns: int | None = None
     if isinstance(given, datetime):
         start_ns = (given - _EPOCH) // timedelta(microseconds=1) * 1000
+        start_ns = min(max(start_ns, 0), TIME_MAX)  # No bundle is outside of that.
     elif isinstance(given, int):
         start_ns = given
     try:

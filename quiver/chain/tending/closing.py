@@ -80,7 +80,9 @@ def _fenced(act: FenceNow, name: str, peers: Peers) -> Iterator[Event]:
     errors = []
     for location in act.locations:
         try:
-            answer = promised(peers(location), location, BlockName(name, act.number), act.epoch)
+            answer = promised(
+                peers(location), location, block=BlockName(name, act.number), epoch=act.epoch
+            )
         except QuiverError as error:
             errors.append(error)
         else:

@@ -13,6 +13,7 @@ from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.bodies import taken
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import HOLDINGS_MAX, decode_message, encode_message
+from quiver.chain.wire.leaving import calling
 from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
@@ -229,7 +230,8 @@ class RemotePeer:
         is_over = False
         try:
             while True:
-                frame, body = taken(reader.read_chunk())
+                with calling(reader.cancel):
+                    frame, body = taken(reader.read_chunk())
                 if frame.number != asked.block.number:
                     raise DamagedEntry("a frame is of another block", found=frame.number)
                 is_over = frame.kind is FrameKind.ACK and not isinstance(asked, TailAcks)

@@ -20,6 +20,7 @@ from quiver.chain.wire.bodies import SCHEMA, joined, put_frame, taken
 from quiver.chain.wire.faults import from_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import encode_message
+from quiver.chain.wire.leaving import calling
 from quiver.chain.wire.messages import Acks, Append, Frame, FrameKind
 from quiver.chain.wire.settings import WireOptions
 from quiver.chain.wire.watch import Watchdog
@@ -177,8 +178,9 @@ class Outgoing:
                 is_over = self._fault is not None
             if is_over:  # Nobody could cancel it while it was opened.
                 reader.cancel()
-            while True:
-                self._take(*taken(reader.read_chunk()))
+            with calling(reader.cancel):
+                while True:
+                    self._take(*taken(reader.read_chunk()))
         except StopIteration:
             text = f"{self._node} ended the stream"
             self._break(RemoteError(text, path=self._node, retryable=True))

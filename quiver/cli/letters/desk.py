@@ -67,7 +67,7 @@ def chosen(letters: Collection[Letter], wanted: Sequence[str]) -> list[Letter]:
         raise InputError(
             f"there is no dead letter {unknown[0]!r}", hint="quiver dead-letters ls names them"
         )
-    return [found[name] for name in wanted] if wanted else list(letters)
+    return [found[name] for name in dict.fromkeys(wanted)] if wanted else list(letters)
 
 
 def told(letters: Collection[Letter]) -> str:

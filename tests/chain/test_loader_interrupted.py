@@ -1,0 +1,129 @@
+"""What an interrupt leaves of a loader wherever it strikes in `send`: no number is given twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pyarrow as pa
+import pytest
+from chain_oracle import check_partition
+from chain_world import World
+
+from quiver.chain.loading import loader as loading
+from quiver.chain.loading.outbox import Outbox
+from quiver.chain.loading.sending import SendingTurn
+from quiver.errors import CapacityError
+
+BUNDLE = {"events": pa.record_batch({"n": [1]})}
+
+
+@pytest.fixture
+def world():
+    return World(3)
+
+
+@pytest.fixture
+def loader(world):
+    made = world.loader()
+    assert world.run(lambda: made.record is not None)
+    return made
+
+
+class Struck(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("place", ["before", "counted", "added", "numbered"])
+def test_no_number_is_given_twice_wherever_it_strikes(world, loader, monkeypatch, place):
+    assert loader.send(BUNDLE, timeout=0).wal_seq == 0
+    honest, wake = Outbox.add, loader._wake
+
+    def add(self, waiting):
+        monkeypatch.setattr(Outbox, "add", honest)
+        if place == "counted":
+            self.unsent_bytes += len(waiting.body)
+        elif place == "added":
+            honest(self, waiting)
+        raise Struck
+
+    def struck_wake():
+        monkeypatch.setattr(loader, "_wake", wake)
+        raise Struck
+
+    if place == "numbered":
+        monkeypatch.setattr(loader, "_wake", struck_wake)
+        monkeypatch.setattr(loader, "_mend", lambda: None)
+    else:
+        monkeypatch.setattr(Outbox, "add", add)
+    with pytest.raises(Struck):
+        loader.send(BUNDLE, timeout=0)
+    monkeypatch.undo()
+    is_in = place in ("added", "numbered")
+    receipts = [loader.send(BUNDLE, timeout=0) for _ in range(2)]
+    assert [receipt.wal_seq for receipt in receipts] == ([2, 3] if is_in else [1, 2])
+    assert world.run(lambda: receipts[-1].is_replicated)
+    outbox = loader._driver.outbox
+    assert (outbox.kept_bytes, outbox.sent_bytes, outbox.unsent_bytes) == (0, 0, 0)
+
+
+def test_a_signal_handler_does_not_send_out_of_the_midst_of_sending(loader, monkeypatch):
+    said = []
+    honest = loading.arrows_own
+
+    def handler(*_):
+        said.append("struck")
+        for act in (lambda: loader.send(BUNDLE), loader.flush):
+            with pytest.raises(CapacityError, match="in the middle of sending"):
+                act()
+        said.append("refused")
+
+    def strike(*parts):
+        monkeypatch.setattr(loading, "arrows_own", honest)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return honest(*parts)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        monkeypatch.setattr(loading, "arrows_own", strike)
+        assert loader.send(BUNDLE, timeout=0).wal_seq == 0
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert said == ["struck", "refused"]
+    assert loader.send(BUNDLE, timeout=0).wal_seq == 1
+
+
+def test_who_waits_for_another_thread_waits_no_longer_than_it_says():
+    turn = SendingTurn("core_0")
+    taken, over = threading.Event(), threading.Event()
+
+    def hold():
+        with turn.taken(None):
+            taken.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert taken.wait(60)
+        with pytest.raises(CapacityError, match="another thread"), turn.taken(0):
+            pytest.fail("it was let in")
+    finally:
+        over.set()
+        thread.join()
+    with turn.taken(0):
+        pass
+
+
+def test_a_run_of_one_time_ends_at_the_hard_limit_of_a_block():
+    world = World(5)
+    loader = world.loader(is_rising=False, soft_bytes=2_000, hard_bytes=4_000)
+    assert world.run(lambda: loader.record is not None)
+    for time_ns in (*[7] * 60, 8):
+        last = world.send(loader, time_ns=time_ns)
+    assert world.run(lambda: last.is_replicated, turns=20_000)
+    assert loader.record.next_number > 2
+    loader.end()
+    assert world.run(lambda: loader._driver.is_closed, turns=20_000)
+    check_partition(world)

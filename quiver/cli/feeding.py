@@ -50,6 +50,11 @@ def feed(
     slot = _one(slots)
     if dead_letters == slot:
         raise InputError(f"rows and dead letters cannot both go to slot {slot!r}")
+    if word.scheme == "quiver" and os.path.realpath(word.place) == os.path.realpath(folder):
+        raise InputError(
+            f"{folder} would be read into itself, for ever",
+            hint="name another store to read, or another one to fill",
+        )
     needed = [slot] if dead_letters is None else [slot, dead_letters]
     make = connector_of(word)  # What is wrong with it makes no store.
     store, created = _open(output, folder, needed, strict=strict)

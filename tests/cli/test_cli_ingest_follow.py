@@ -136,3 +136,13 @@ def test_what_does_not_fit_is_refused_and_makes_no_store(run, tmp_path, options,
     assert found.code != 0
     assert words in found.err
     assert not (tmp_path / "store").exists()
+
+
+def test_a_store_is_not_read_into_itself(run, tmp_path) -> None:
+    with quiver.open(tmp_path / "s", slots=["events"], worker=False) as store:
+        store.append({"events": pa.table({"n": [1]})})
+    (tmp_path / "link").symlink_to(tmp_path / "s")
+    for other in ("s", "link"):
+        source = f"quiver:{tmp_path / other}?slot=events"
+        result = run("ingest", tmp_path / "s", "--slot", "events", "--follow", source, "--once")
+        assert (result.code, "into itself" in result.err) == (2, True)

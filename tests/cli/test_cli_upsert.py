@@ -249,3 +249,10 @@ def test_a_column_that_is_not_there_is_told_before_rows_are_finished(
     column = ("--delete-when", "name = 'a'")  # The collection has it, if the rows do not.
     write(store, {"users": pa.record_batch({"id": [1]})})
     assert run("upsert", store, *USERS, "--into", into, *column).code == 0
+
+
+def test_a_place_that_cannot_be_made_was_not_deleted(run, store) -> None:
+    result = run("upsert", store, *USERS, "--into", "/proc/collection")
+    assert result.code in (3, 8)
+    assert "was deleted" not in result.err
+    assert "/proc/collection" in result.err

@@ -88,7 +88,9 @@ class Target:
         try:
             yield
         except (MissingError, StorageError) as error:
-            place = "" if self._snapshot is None else self._snapshot.place
+            if self._snapshot is None:
+                raise  # There was none: it could not be made.
+            place = self._snapshot.place
             try:
                 Collection.open(self._store, clock=self._clock)
             except MissingError:

@@ -13,9 +13,12 @@ from pyarrow import flight
 from quiver.chain.peers import Ack, BlockName
 from quiver.chain.sealing import Sealed
 from quiver.chain.wire import RemotePeer, Server, WireOptions, incoming
+from quiver.chain.wire import server as server_module
 from quiver.chain.wire.incoming import Incoming
 from quiver.chain.wire.messages import FrameKind
-from quiver.errors import FencedError, MissingError, RemoteError
+from quiver.chain.wire.watch import Watchdog
+from quiver.clock import SystemClock
+from quiver.errors import ClosedError, FencedError, MissingError, RemoteError
 
 
 @pytest.fixture
@@ -128,3 +131,37 @@ def test_a_write_that_breaks_is_told_once_and_ends_the_stream(server, kept):
         assert stream._changed.wait_for(lambda: breaking.closed_by, PATIENCE) or breaking.closed_by
     assert breaking.closed_by == ["quiver-stream"]
     assert bytes(kept.blocks[BLOCK].log) == b""
+
+
+def test_an_answer_that_never_begins_is_not_waited_for(kept, monkeypatch):
+    """Flight gives no call before its first message, and nothing can be cancelled until then."""
+    may_answer = threading.Event()
+    honest = server_module._Flight.do_get
+
+    def do_get(*given):
+        may_answer.wait(PATIENCE)
+        return honest(*given)
+
+    monkeypatch.setattr(server_module._Flight, "do_get", do_get)
+    with Server(kept, "127.0.0.1:0", options=CALM) as server:
+        peer = RemotePeer("a", lambda: server.address, options=WireOptions(silence=0.2))
+        kept.prepare(ROUTE, "")
+        with pytest.raises(RemoteError, match="silent"):
+            next(peer.acks(BLOCK, ROUTE.epoch))
+        told = Told()
+        stream = told.open(peer)
+        told.wait(lambda: told.errors)
+        assert isinstance(told.errors[0], RemoteError)
+        stream.close()
+        may_answer.set()
+
+
+def test_what_a_stream_led_to_is_not_kept_behind_its_end(kept):
+    stream = Incoming(ROUTE, "a", options=CALM)
+    kept.prepare(ROUTE, "")
+    stream.open(kept, Watchdog(SystemClock(), every=0))
+    passage = stream._stream
+    stream._finish()
+    assert stream._stream is not passage
+    with pytest.raises(ClosedError):
+        stream._stream.send(entries(0))

@@ -11,6 +11,7 @@ from pyarrow import flight
 from quiver.chain.peers import Ack, BlockName, Damaged, Finished, Route, Status, Stream
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.bodies import taken
+from quiver.chain.wire.first import opened
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import HOLDINGS_MAX, decode_message, encode_message
 from quiver.chain.wire.leaving import calling
@@ -222,10 +223,14 @@ class RemotePeer:
         """Read frames until the other side ends; who stops sooner cancels the call."""
         client = self._connect()
         options = flight.FlightCallOptions(**self._calls)
+        ticket = flight.Ticket(encode_message(asked))
         try:
-            reader: Any = client.do_get(flight.Ticket(encode_message(asked)), options)
+            reader: Any = opened(lambda: client.do_get(ticket, options), limit)
         except FLIGHT_ERRORS as error:
             raise as_quiver(error, self._told) from error
+        if reader is None:
+            text = f"{self._told} was silent for {limit:g} seconds"
+            raise RemoteError(text, path=self._told, retryable=True)
         watched = self._watchdog.watch(limit, reader.cancel)
         is_over = False
         try:

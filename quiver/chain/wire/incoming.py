@@ -17,7 +17,7 @@ from quiver.chain.wire.flights import FLIGHT_ERRORS, as_told
 from quiver.chain.wire.messages import Frame, FrameKind
 from quiver.chain.wire.settings import WireOptions
 from quiver.chain.wire.watch import Watchdog
-from quiver.errors import DamagedEntry, InputError, QuiverError, RemoteError
+from quiver.errors import ClosedError, DamagedEntry, InputError, QuiverError, RemoteError
 
 __all__ = ["Incoming"]
 
@@ -29,6 +29,17 @@ _PATIENCE: Final = 10
 and whoever sends finds out by himself that nobody is there."""
 _MUCH_BYTES: Final = 1 << 20
 """Of so much they go at once: the node before may wait for room."""
+
+
+class _Over:
+    """Where entries go once a stream has ended."""
+
+    def send(self, _: Entries) -> None:
+        """Refuse them."""
+        raise ClosedError("the stream was closed")
+
+    def close(self) -> None:
+        """Do nothing: it is."""
 
 
 class Incoming:
@@ -128,7 +139,9 @@ class Incoming:
             self._is_over = True
             self._changed.notify_all()
         self._watched.stop()
-        self._stream.close()
+        # When it was last heard is asked for long; what it led to is not kept for that.
+        stream, self._stream = self._stream, _Over()
+        stream.close()
 
     def _pass_on(self, frame: Frame, body: memoryview) -> None:
         if frame.number != self.route.block.number:

@@ -1,0 +1,46 @@
+"""The first answer of a call, for which Flight waits without a limit before it gives the call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from quiver.chain.wire.flights import FLIGHT_ERRORS
+
+__all__ = ["opened"]
+
+
+def opened(call: Callable[[], Any], limit: float) -> Any:  # noqa: ANN401
+    """Make a call that gives a reader; None if it has no answer in so many seconds.
+
+    It is made by a thread, which stays where it is until the connection ends, and cancels then what
+    nobody waits for any more. Raises what the call raises.
+    """
+    answers: SimpleQueue[Any] = SimpleQueue()
+    lock = threading.Lock()
+    is_given_up = False
+
+    def make() -> None:
+        try:
+            found = call()
+        except FLIGHT_ERRORS as error:
+            found = error
+        with lock:
+            if not is_given_up:
+                answers.put(found)
+                return
+        if not isinstance(found, BaseException):
+            found.cancel()
+
+    threading.Thread(target=make, name="quiver-call", daemon=True).start()
+    try:
+        answer = answers.get(timeout=limit)
+    except Empty:
+        with lock:
+            is_given_up = True
+        answer = None if answers.empty() else answers.get()
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer

@@ -8,7 +8,7 @@ from numbers_kit import PATIENCE, QUICK, load, take
 
 from quiver.chain.subscribing.log import AckLog
 from quiver.chain.subscribing.marks import Marks
-from quiver.errors import DamagedEntry, InputError, SubscriberError
+from quiver.errors import DamagedEntry, InputError, MissingError, SubscriberError
 
 
 @pytest.fixture
@@ -194,3 +194,9 @@ def test_a_name_that_is_not_given_away_costs_nobody_his_own(cluster):
         with pytest.raises(SubscriberError, match="there is a subscriber"):
             cluster.rename("s", "other")
         subscription.next(timeout=60).ack()
+
+
+def test_a_partition_that_is_not_there_is_not_purged_in_silence(cluster):
+    for name, error in (("nosuch", MissingError), ("", InputError), ("a/b", InputError)):
+        with pytest.raises(error):
+            cluster.purge_acked([name])

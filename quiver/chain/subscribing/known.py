@@ -92,8 +92,11 @@ def is_known(reach: Reach, name: str) -> bool:
 def purge_acked(reach: Reach, partitions: Sequence[str] = ()) -> list[Purged]:
     """Purge the blocks of which every subscriber is done with all; dead letters keep theirs.
 
-    A partition that nobody subscribed to is left alone.
+    A partition that nobody subscribed to is left alone. Raises MissingError for one that was named
+    and is not there.
     """
+    for name in partitions:
+        reach.partition(name).read()
     found = {name: _sound_marks(reach, name) for name in _names(reach)}
     done = []
     for partition_name in partitions or reach.partitions():

@@ -29,7 +29,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -256,11 +256,14 @@ def real(fs: Any, search: Search, verdict: Verdict) -> None:
         raise NotRunError(reason)
     quiver = subject(SEED)
     with Volume(fs) as volume:
-        for life in islice(search.lives(), CUT_LIVES):
+        # By lot a life may give none, and a busy machine take all the time for that one.
+        for life in islice(replace(search, until=float("inf")).lives(), CUT_LIVES):
             verdict.lives, verdict.life = verdict.lives + 1, life
             for left in cut_at_every_act(volume, quiver, life, budget=CUTS, seed=SEED):
                 verdict.images += 1
                 left.judge(quiver)
+                search.check()
+            if verdict.images:
                 search.check()
 
 

@@ -146,7 +146,6 @@ class Loader:
             if is_added:
                 self._seq, self._time_ns = adding.wal_seq, adding.time_ns
             self._adding = None
-        self._wake()
 
     def _wait_room(self, timeout: float | str | None) -> None:
         driver = self._driver
@@ -221,6 +220,7 @@ class Loader:
         with self._turn.taken(timeout):
             self._mend()
             last = self._seq
+        self._wake()  # Who was interrupted behind the adding has not.
         self.wait_acked(last, timeout)
 
     def wait_acked(self, wal_seq: int, timeout: float | str | None = None) -> None:

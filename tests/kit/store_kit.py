@@ -16,8 +16,11 @@ SLOTS = ["events", "notes"]
 
 def abandon(store: quiver.Store) -> None:
     """Let a store go as kill -9 does: files stay as they are, the lock is free."""
-    store._core.held.release()
     store._closed = True
+    for thread in (store._worker, store._scribe):
+        if thread is not None:  # Those of a process that was killed write nothing more.
+            thread.stop()
+    store._core.held.release()
 
 
 def on_memory(disk: MemoryDisk, **config: object) -> quiver.Store:

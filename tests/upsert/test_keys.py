@@ -185,7 +185,7 @@ def test_every_type_has_its_bytes(kind: Any) -> None:
     check([part, pa.array(["", "a", None, "bc"])[: len(part)]])
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.data())
 def test_keys_of_many_columns_have_their_bytes(data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, 4))

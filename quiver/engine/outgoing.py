@@ -244,8 +244,8 @@ def settle(core: Core) -> None:
     if outgoing:
         while outgoing and outgoing.write_some(core):
             pass
-        if outgoing:
-            core.log.drop_spares()  # The disk is short: what it gets back may be enough.
+        if outgoing and isinstance(outgoing.failure, CapacityError):
+            core.log.drop_spares()  # What the disk gets back may be enough.
         while outgoing and outgoing.write_some(core, count_max=1):
             pass
         with core.log.turn, core.whole():

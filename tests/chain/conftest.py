@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from chain_world import World
 from etcd_kit import EtcdServer, etcd_missing, running_etcd
 
 
@@ -14,3 +15,17 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
         pytest.skip(missing)
     with running_etcd(tmp_path_factory.mktemp("etcd")) as server:
         yield server
+
+
+@pytest.fixture
+def world() -> World:
+    """Three machines in memory; some files have worlds of their own."""
+    return World(3)
+
+
+@pytest.fixture
+def loader(world):
+    """The loader of a partition, whose first block is open."""
+    made = world.loader()
+    assert world.run(lambda: made.record is not None)
+    return made

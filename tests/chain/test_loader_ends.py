@@ -31,18 +31,6 @@ class Closable:
         self.is_closed = True
 
 
-@pytest.fixture
-def world():
-    return World(3)
-
-
-@pytest.fixture
-def loader(world):
-    made = world.loader()
-    assert world.run(lambda: made.record is not None)
-    return made
-
-
 def test_a_forked_child_is_told_instead_of_waiting_for_ever(loader, monkeypatch):
     receipt = loader.send({"events": BATCH}, timeout=0)
     process = os.getpid()

@@ -14,21 +14,9 @@ from chain_world import World
 from quiver.chain.loading import loader as loading
 from quiver.chain.loading.outbox import Outbox
 from quiver.chain.loading.sending import SendingTurn
-from quiver.errors import CapacityError
+from quiver.errors import CapacityError, WaitTimeoutError
 
 BUNDLE = {"events": pa.record_batch({"n": [1]})}
-
-
-@pytest.fixture
-def world():
-    return World(3)
-
-
-@pytest.fixture
-def loader(world):
-    made = world.loader()
-    assert world.run(lambda: made.record is not None)
-    return made
 
 
 class Struck(BaseException):
@@ -94,26 +82,50 @@ def test_a_signal_handler_does_not_send_out_of_the_midst_of_sending(loader, monk
     assert loader.send(BUNDLE, timeout=0).wal_seq == 1
 
 
-def test_who_waits_for_another_thread_waits_no_longer_than_it_says():
-    turn = SendingTurn("core_0")
+def test_who_waits_for_another_thread_waits_no_longer_than_it_says(loader):
+    turn: SendingTurn = loader._turn
     taken, over = threading.Event(), threading.Event()
 
     def hold():
-        with turn.taken(None):
-            taken.set()
-            over.wait(60)
+        taken.set()
+        over.wait(60)
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=turn.run, args=(hold, None))
+    receipt = loader.send(BUNDLE, timeout=0)
     thread.start()
     try:
         assert taken.wait(60)
-        with pytest.raises(CapacityError, match="another thread"), turn.taken(0):
-            pytest.fail("it was let in")
+        with pytest.raises(CapacityError, match="another thread"):
+            loader.send(BUNDLE, timeout=0)
+        with pytest.raises(WaitTimeoutError):  # It waits for what was sent, and for nobody's turn.
+            loader.flush(0)
     finally:
         over.set()
         thread.join()
-    with turn.taken(0):
-        pass
+    assert loader.send(BUNDLE, timeout=0).wal_seq == receipt.wal_seq + 1
+
+
+def test_a_signal_handler_may_wait_wherever_it_strikes(loader, monkeypatch):
+    """Also while its thread has the lock of what it waits for."""
+    receipt = loader.send(BUNDLE, timeout=0)
+    honest, said = Outbox.add, []
+
+    def handler(*_):
+        with pytest.raises(WaitTimeoutError):
+            receipt.wait(0)
+        said.append("waited")
+
+    def add(self, waiting):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        honest(self, waiting)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        monkeypatch.setattr(Outbox, "add", add)
+        assert loader.send(BUNDLE, timeout=0).wal_seq == 1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert said == ["waited"]
 
 
 def test_a_run_of_one_time_ends_at_the_hard_limit_of_a_block():

@@ -185,7 +185,24 @@ def test_every_type_has_its_bytes(kind: Any) -> None:
     check([part, pa.array(["", "a", None, "bc"])[: len(part)]])
 
 
-@settings(max_examples=20)
+@pytest.mark.parametrize("kind", [pa.ListArray, pa.LargeListArray])
+def test_lists_of_what_arrow_cannot_build_anew_have_their_bytes(kind: Any) -> None:
+    indices = pa.array([0, 1, 0], pa.int8())
+    words = pa.DictionaryArray.from_arrays(indices, pa.array([1.5, 2.5], pa.float16()))
+    lists = kind.from_arrays([0, 2, 2, 3], words)
+    nulls = pa.nulls(3, lists.type)
+    for keys in (lists, lists.slice(1), nulls, nulls.slice(1)):
+        check([keys, pa.array(["a", "", None])[: len(keys)]])
+    view = pa.ListViewArray.from_arrays(
+        pa.array([0, 0, 2], pa.int32()), pa.array([2, 0, 1], pa.int32()), words
+    )
+    for start in (0, 1):
+        assert key_bytes(struct_of([view.slice(start)])) == key_bytes(
+            struct_of([lists.slice(start)])
+        )
+
+
+@settings(max_examples=60)
 @given(st.data())
 def test_keys_of_many_columns_have_their_bytes(data: st.DataObject) -> None:
     rows = data.draw(st.integers(1, 4))

@@ -81,7 +81,7 @@ class Driver:
     def __init__(self, name: str, rules: LoaderRules, *, by: str, wake: Callable[[], None]) -> None:
         """Drive the loader of a partition; ``tasks`` are set before the first turn."""
         self.tasks: Tasks
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # A signal handler may wait, also for what it interrupted.
         self.changed = threading.Condition(self.lock)
         self.outbox = Outbox()
         self.fault: QuiverError | None = None

@@ -22,7 +22,7 @@ from quiver.errors import (
     OutOfSequenceError,
     WaitTimeoutError,
 )
-from quiver.payload import EncodedBundle
+from quiver.payload import EncodedBundle, Payload
 from quiver.slots import SlotTable
 from quiver.units import parse_duration
 from quiver.wal.format import entry_parts
@@ -124,17 +124,25 @@ class Loader:
         """
         self._check_process()
         payloads = self._encoder.encode(bundle)
-        with self._turn.taken(timeout):
+
+        def add() -> LoadReceipt:
             self._mend()
             self._wait_room(timeout)
-            given = self._timed(time_ns)
-            wal_seq = self._seq + 1
-            body = arrows_own(*entry_parts(EncodedBundle(wal_seq, given, payloads)))
-            waiting = self._adding = Waiting(wal_seq, given, body)
-            with self._driver.lock:
-                self._driver.outbox.add(waiting)
-            self._seq, self._time_ns, self._adding = wal_seq, given, None
+            return self._add(payloads, time_ns)
+
+        receipt = self._turn.run(add, timeout)
         self._wake()
+        return receipt
+
+    def _add(self, payloads: tuple[Payload, ...], time_ns: int | None) -> LoadReceipt:
+        """Give a bundle its number, and let it wait to be sent."""
+        given = self._timed(time_ns)
+        wal_seq = self._seq + 1
+        body = arrows_own(*entry_parts(EncodedBundle(wal_seq, given, payloads)))
+        waiting = self._adding = Waiting(wal_seq, given, body)
+        with self._driver.lock:
+            self._driver.outbox.add(waiting)
+        self._seq, self._time_ns, self._adding = wal_seq, given, None
         return LoadReceipt(self, wal_seq, given)
 
     def _mend(self) -> None:
@@ -217,11 +225,9 @@ class Loader:
     def flush(self, timeout: float | str | None = None) -> None:
         """Return once all locations have all that was sent before; raises as a receipt does."""
         self._check_process()
-        with self._turn.taken(timeout):
-            self._mend()
-            last = self._seq
+        self._turn.run_if_free(self._mend)  # Whoever sends just now does it himself.
         self._wake()  # Who was interrupted behind the adding has not.
-        self.wait_acked(last, timeout)
+        self.wait_acked(self._seq, timeout)
 
     def wait_acked(self, wal_seq: int, timeout: float | str | None = None) -> None:
         """Return once all up to a number are on all locations."""

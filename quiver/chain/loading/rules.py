@@ -12,7 +12,7 @@ __all__ = ["AHEAD", "REFUSALS_MAX", "LoaderRules"]
 AHEAD: Final = 0.9
 """At so much of the soft limit room is made for the next block."""
 REFUSALS_MAX: Final = 5
-"""So often in a row the head says that an entry holds no bundle, and it is given up."""
+"""So often in a row a node refuses what it is sent, and it is given up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,9 +71,10 @@ def joined(reach: Reach, name: str, start: Start) -> Joined:
     start_ns: int | None = None
     if isinstance(given, datetime):
         start_ns = (given - _EPOCH) // timedelta(microseconds=1) * 1000
-        start_ns = min(max(start_ns, 0), TIME_MAX)  # No bundle is outside of that.
     elif isinstance(given, int):
         start_ns = given
+    if start_ns is not None:
+        start_ns = min(max(start_ns, 0), TIME_MAX)  # No bundle is outside of that.
     try:
         record = partition.read()
     except MissingError:

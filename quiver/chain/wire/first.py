@@ -37,10 +37,14 @@ def opened(call: Callable[[], Any], limit: float) -> Any:  # noqa: ANN401
     threading.Thread(target=make, name="quiver-call", daemon=True).start()
     try:
         answer = answers.get(timeout=limit)
-    except Empty:
+    except BaseException as error:
         with lock:
             is_given_up = True
         answer = None if answers.empty() else answers.get()
+        if not isinstance(error, Empty):  # The caller was interrupted, and wants none any more.
+            if answer is not None and not isinstance(answer, BaseException):
+                answer.cancel()
+            raise
     if isinstance(answer, BaseException):
         raise answer
     return answer

@@ -166,7 +166,8 @@ def _values(array: Array, counts: npt.NDArray[np.int64]) -> Array:
         return array.flatten()
     except pa.ArrowNotImplementedError:  # Views of dictionaries that Arrow cannot build anew.
         ends = np.cumsum(counts)
-        starts = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+        # A view has an offset for each list, others have one more behind the last.
+        starts = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)[: len(counts)]
         places = np.repeat(starts - (ends - counts), counts) + np.arange(counts.sum())
         return array.values.take(pa.array(places))
 

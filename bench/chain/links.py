@@ -96,12 +96,19 @@ class Links:
         self._pump(near, far, ends)
 
     def _pump(self, source: socket.socket, sink: socket.socket, ends: frozenset[str]) -> None:
-        with suppress(OSError):
+        is_reset = False
+        try:
             while data := source.recv(_PIECE):
                 if not self._may_pass(ends):
                     return
                 sink.sendall(data)
-            if self._may_pass(ends):
+        except OSError:
+            is_reset = True  # As by a process that was killed with bytes that it had not read.
+        if self._may_pass(ends):
+            for each in (source, sink) if is_reset else ():
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):
                 sink.shutdown(socket.SHUT_WR)
 
     def _may_pass(self, ends: frozenset[str]) -> bool:

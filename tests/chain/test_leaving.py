@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pyarrow as pa
 import pytest
 from cluster_kit import running
 
 from quiver.chain import LoaderRules
+from quiver.chain.wire.leaving import Calls
 
 PROGRAM = """
 import sys
@@ -42,3 +44,64 @@ def test_what_was_left_open_does_not_end_it_by_a_fault(tmp_path, number) -> None
             timeout=120,
         )
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+def test_a_call_under_way_is_cancelled_and_waited_for() -> None:
+    calls, order, is_in, go_on = Calls(), [], threading.Event(), threading.Event()
+
+    def work() -> None:
+        with calls.calling(go_on.set):
+            is_in.set()
+            go_on.wait(60)
+            order.append("back")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert is_in.wait(60)
+    calls.end()
+    order.append("ended")
+    thread.join()
+    assert order == ["back", "ended"]
+
+
+def test_no_thread_begins_a_call_behind_the_end_and_the_main_thread_may() -> None:
+    """What was cancelled is tried again by somebody: that one came back when nobody was there."""
+    calls, begun = Calls(), []
+
+    def work() -> None:
+        with pytest.raises(SystemExit), calls.calling():
+            begun.append("a thread")
+        begun.append("refused")
+
+    calls.end()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    with calls.calling():
+        begun.append("the main one")
+    assert begun == ["refused", "the main one"]
+
+
+def test_a_call_that_cannot_be_cancelled_keeps_no_process_for_long() -> None:
+    calls, is_in, go_on = Calls(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        with calls.calling():
+            is_in.set()
+            go_on.wait(60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert is_in.wait(60)
+    calls.end()
+    is_left = thread.is_alive()
+    go_on.set()
+    thread.join()
+    assert is_left
+
+
+def test_a_forked_process_waits_for_no_thread_of_the_other() -> None:
+    calls = Calls()
+    with calls.calling(lambda: pytest.fail("nobody cancels what another process called")):
+        calls.begin()
+        calls.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from pyarrow import flight
@@ -14,7 +15,7 @@ from quiver.chain.wire.bodies import taken
 from quiver.chain.wire.first import opened
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import HOLDINGS_MAX, decode_message, encode_message
-from quiver.chain.wire.leaving import calling
+from quiver.chain.wire.leaving import calling, cancel_soon
 from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
@@ -191,7 +192,8 @@ class RemotePeer:
         client = self._kept()
         try:
             action = flight.Action(ACTION, request)
-            results = [result.body.to_pybytes() for result in client.do_action(action, options)]
+            with calling():
+                results = [each.body.to_pybytes() for each in client.do_action(action, options)]
         except FLIGHT_ERRORS as error:
             self._forget(client)
             raise as_quiver(error, self._told) from error
@@ -231,7 +233,7 @@ class RemotePeer:
         if reader is None:
             text = f"{self._told} was silent for {limit:g} seconds"
             raise RemoteError(text, path=self._told, retryable=True)
-        watched = self._watchdog.watch(limit, reader.cancel)
+        watched = self._watchdog.watch(limit, partial(cancel_soon, reader))
         is_over = False
         try:
             while True:
@@ -249,7 +251,7 @@ class RemotePeer:
         finally:
             watched.stop()
             if not is_over:
-                reader.cancel()
+                cancel_soon(reader)
 
     # connections ---------------------------------------------------------------------------------
 
@@ -276,7 +278,9 @@ class RemotePeer:
     def _connect(self) -> flight.FlightClient:
         self._owner.check()
         try:
-            return self._connected(self._locate())
+            address = self._locate()
+            with calling():
+                return self._connected(address)
         except FLIGHT_ERRORS as error:  # Of an address that is none.
             raise as_quiver(error, self._told) from error
 

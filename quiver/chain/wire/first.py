@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from quiver.chain.wire.flights import FLIGHT_ERRORS
+from quiver.chain.wire.leaving import calling, cancel_soon
 
 __all__ = ["opened"]
 
@@ -24,7 +25,8 @@ def opened(call: Callable[[], Any], limit: float) -> Any:  # noqa: ANN401
 
     def make() -> None:
         try:
-            found = call()
+            with calling():
+                found = call()
         except FLIGHT_ERRORS as error:
             found = error
         with lock:
@@ -32,7 +34,7 @@ def opened(call: Callable[[], Any], limit: float) -> Any:  # noqa: ANN401
                 answers.put(found)
                 return
         if not isinstance(found, BaseException):
-            found.cancel()
+            cancel_soon(found)
 
     threading.Thread(target=make, name="quiver-call", daemon=True).start()
     try:
@@ -43,7 +45,7 @@ def opened(call: Callable[[], Any], limit: float) -> Any:  # noqa: ANN401
         answer = None if answers.empty() else answers.get()
         if not isinstance(error, Empty):  # The caller was interrupted, and wants none any more.
             if answer is not None and not isinstance(answer, BaseException):
-                answer.cancel()
+                cancel_soon(answer)
             raise
     if isinstance(answer, BaseException):
         raise answer

@@ -1,4 +1,4 @@
-"""Calls that are under way when the process ends: they are cancelled, and their threads waited for.
+"""The end of a process: calls under way are cancelled and waited for, and no thread begins another.
 
 A thread that comes back from Flight when the interpreter is gone ends the process with a
 segmentation fault, behind all that it did.
@@ -7,40 +7,80 @@ segmentation fault, behind all that it did.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, Final
 
-__all__ = ["calling"]
+from quiver.clock import SystemClock
+from quiver.units import SECOND
 
-_PATIENCE_SECONDS = 2.0
-_lock = threading.Lock()
-_calls: dict[object, tuple[Callable[[], object], threading.Thread]] = {}
+__all__ = ["Calls", "calling", "cancel_soon"]
 
-
-@contextmanager
-def calling(cancel: Callable[[], object]) -> Iterator[None]:
-    """Say how a call of this thread is cancelled, as long as it may wait in it."""
-    key = object()
-    with _lock:
-        _calls[key] = (cancel, threading.current_thread())
-    try:
-        yield
-    finally:
-        with _lock:
-            _calls.pop(key, None)
+_PATIENCE_NS: Final = 2 * SECOND
 
 
-def _leave() -> None:
-    """Cancel all, and wait a moment for their threads."""
-    with _lock:
-        calls = list(_calls.values())
-    for cancel, _ in calls:
-        with suppress(Exception):  # It is over anyway.
-            cancel()
-    for _, thread in calls:
-        if thread is not threading.current_thread():
-            thread.join(_PATIENCE_SECONDS / len(calls))
+class Calls:
+    """Those under way. No lock: an interrupt, or a finalizer, may make a call in a call."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew: in a forked process those of the other one's threads are not here."""
+        self._under_way: dict[object, tuple[threading.Thread, Callable[[], object] | None]] = {}
+        self._is_over = False
+        self._ended = threading.Event()
+
+    @contextmanager
+    def calling(self, cancel: Callable[[], object] | None = None) -> Iterator[None]:
+        """Be in Flight, and say how that is cancelled; a process that ends lets no thread in.
+
+        Such a thread ends by SystemExit, of which nothing is printed.
+        """
+        under_way, ended = self._under_way, self._ended
+        key, thread = object(), threading.current_thread()
+        under_way[key] = thread, cancel
+        try:
+            if self._is_over and thread is not threading.main_thread():
+                raise SystemExit
+            yield
+        finally:
+            del under_way[key]
+            if self._is_over:
+                ended.set()
+
+    def end(self) -> None:
+        """Cancel what can be, and wait a moment for all of it."""
+        self._is_over = True  # Each call looks at it behind its entry: it is seen, or it sees.
+        own = threading.current_thread()
+        cancelled: set[object] = set()
+        clock = SystemClock()
+        until_ns = clock.monotonic_ns() + _PATIENCE_NS
+        while (left_ns := until_ns - clock.monotonic_ns()) > 0:
+            self._ended.clear()
+            others = {key: call for key, (by, call) in self._under_way.copy().items() if by != own}
+            if not others:
+                return
+            for key in others.keys() - cancelled:
+                cancelled.add(key)
+                if (cancel := others[key]) is not None:
+                    with suppress(Exception):  # It is over anyway.
+                        cancel()
+            self._ended.wait(left_ns / SECOND)
 
 
-atexit.register(_leave)
+_calls: Final = Calls()
+calling: Final = _calls.calling
+
+
+def cancel_soon(call: Any) -> None:  # noqa: ANN401
+    """Cancel a call; whoever waits in it comes back."""
+    with calling():
+        call.cancel()
+
+
+os.register_at_fork(after_in_child=_calls.begin)
+atexit.register(_calls.end)

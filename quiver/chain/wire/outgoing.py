@@ -20,7 +20,7 @@ from quiver.chain.wire.bodies import SCHEMA, joined, put_frame, taken
 from quiver.chain.wire.faults import from_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import encode_message
-from quiver.chain.wire.leaving import calling
+from quiver.chain.wire.leaving import calling, cancel_soon
 from quiver.chain.wire.messages import Acks, Append, Frame, FrameKind
 from quiver.chain.wire.settings import WireOptions
 from quiver.chain.wire.watch import Watchdog
@@ -73,8 +73,9 @@ class Outgoing:
         ticket = flight.Ticket(encode_message(Acks(stream)))
         try:
             # Nothing is read from the second one; it is what can cancel the call.
-            self._writer, self._canceller = client.do_exchange(way, calls)
-            self._writer.begin(SCHEMA)
+            with calling():
+                self._writer, self._canceller = client.do_exchange(way, calls)
+                self._writer.begin(SCHEMA)
         except FLIGHT_ERRORS as error:
             raise as_quiver(error, self._node) from error
         self._watched = watchdog.watch(self._options.silence, self._silent)
@@ -131,7 +132,8 @@ class Outgoing:
 
     def _end_writer(self) -> None:
         try:
-            self._writer.close()
+            with calling(self._canceller.cancel):
+                self._writer.close()
         except FLIGHT_ERRORS:
             return  # It was broken, and that was told.
 
@@ -159,28 +161,34 @@ class Outgoing:
     def _write(self, entries: list[Entries]) -> None:
         number = self._route.block.number
         if not entries:
-            put_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
+            self._put(Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
             return
         first, last = entries[0], entries[-1]
         frame = Frame(FrameKind.ENTRIES, number, first.epoch, first.offset, last.last_seq)
         if first is last and first.crc is not None:  # The other side checks it all the same.
             frame = frame._replace(body_len=len(first.body), body_crc=first.crc)
         own = first.own if first is last else None
-        put_frame(self._writer, frame, joined([each.body for each in entries]), own=own)
+        self._put(frame, joined([each.body for each in entries]), own)
+
+    def _put(self, frame: Frame, body: bytes | memoryview = b"", own: Any = None) -> None:  # noqa: ANN401
+        with calling(self._canceller.cancel):
+            put_frame(self._writer, frame, body, own=own)
 
     # the reading thread --------------------------------------------------------------------------
 
     def _read_all(self, listen: Callable[[], Any]) -> None:
         try:
-            reader = listen()
+            with calling(self._canceller.cancel):
+                reader = listen()
             with self._changed:
                 self._reader = reader
                 is_over = self._fault is not None
             if is_over:  # Nobody could cancel it while it was opened.
-                reader.cancel()
-            with calling(reader.cancel):
-                while True:
-                    self._take(*taken(reader.read_chunk()))
+                cancel_soon(reader)
+            while True:
+                with calling(reader.cancel):
+                    frame, body = taken(reader.read_chunk())
+                self._take(frame, body)
         except StopIteration:
             text = f"{self._node} ended the stream"
             self._break(RemoteError(text, path=self._node, retryable=True))
@@ -219,7 +227,7 @@ class Outgoing:
             is_told = not self._is_closed
             self._changed.notify_all()
         if self._reader is not None:
-            self._reader.cancel()
-        self._canceller.cancel()
+            cancel_soon(self._reader)
+        cancel_soon(self._canceller)
         if is_told:
             self._tell_broken(error)

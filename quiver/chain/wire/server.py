@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Self
 
@@ -65,6 +66,8 @@ class Server:
         self._streams = Streams(peer, options=self._options, clock=clock or SystemClock())
         door = _Door(peer, Desk(peer, metadata), self._streams)
         self._flight = _listening(door, host, port, options=self._options)
+        # What nobody closes ends with the process: Flight waits for all calls then, without a limit.
+        weakref.finalize(self, self._streams.end)
 
     @property
     def address(self) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
+import cluster_kit
 import pyarrow as pa
 import pytest
 from cluster_kit import running
@@ -28,8 +31,22 @@ subscription = cluster.subscribe("s", ["core_0"])
 print(subscription.next(timeout=60) is not None)
 """
 
+NODES = """
+import pathlib, sys
+import pyarrow as pa
+from cluster_kit import STEADY, Nodes, value_of
+nodes = Nodes(pathlib.Path(sys.argv[1]), STEADY)
+nodes.start("a")
+nodes.start("b")
+cluster = nodes.cluster()
+loader = cluster.loader("left", ["events"])
+for n in range(3):
+    loader.send({"events": pa.table({"n": [n]})}).wait(60)
+print([value_of(message) for _, message in zip(range(3), cluster.cursor(["left"], live=True))])
+"""
 
-@pytest.mark.parametrize("number", range(4))
+
+@pytest.mark.parametrize("number", range(2))
 def test_what_was_left_open_does_not_end_it_by_a_fault(tmp_path, number) -> None:
     """One process in fifteen ended by SIGSEGV, which none of these has to be."""
     with running(tmp_path, "a", "b") as nodes, nodes.cluster() as cluster:
@@ -44,6 +61,20 @@ def test_what_was_left_open_does_not_end_it_by_a_fault(tmp_path, number) -> None
             timeout=120,
         )
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+def test_nodes_that_nobody_closed_keep_no_process_from_its_end(tmp_path) -> None:
+    """Flight waits for all calls there, and streams end when somebody says so."""
+    kit = str(Path(cluster_kit.__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", NODES, str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": kit},
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[0, 1, 2]"), done.stderr
 
 
 def test_a_call_under_way_is_cancelled_and_waited_for() -> None:

@@ -33,7 +33,8 @@ SCHEMA = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
 BEHIND_BYTES_MAX: Final = 64 << 10
 """Bodies up to this go behind their head: a batch of them costs more than a copy."""
 _OFFSETS: Final = struct.Struct("<qq")
-_NOTHING: Final = pa.RecordBatch.from_arrays([pa.array([], pa.large_binary())], schema=SCHEMA)
+# Not ``pa.array``, which would load pandas, where it is there, into each node and client.
+_NOTHING: Final = pa.RecordBatch.from_arrays([pa.nulls(0, pa.large_binary())], schema=SCHEMA)
 
 
 def with_body(

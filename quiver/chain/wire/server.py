@@ -66,7 +66,7 @@ class Server:
         self._streams = Streams(peer, options=self._options, clock=clock or SystemClock())
         door = _Door(peer, Desk(peer, metadata), self._streams)
         self._flight = _listening(door, host, port, options=self._options)
-        # What nobody closes ends with the process: Flight waits for all calls then, without a limit.
+        # What nobody closes ends with the process: Flight waits for all calls then, for ever.
         weakref.finalize(self, self._streams.end)
 
     @property

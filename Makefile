@@ -96,9 +96,9 @@ test-seen: $(READY)
 	@$(MAKE) --no-print-directory $(if $(BESIDE),--output-sync=none) test-others
 
 # What a test says when it fails is compiled into it: once, before several processes do so at once.
-test-others: $(READY) ## all tests but those of Spark
+test-others: $(READY) ## all tests but those of Spark, and those that make crash takes
 	-@$(BIN)/python -m pytest --collect-only -qq -m "not spark" >/dev/null
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not spark and not slow"
 
 test-spark: $(READY) ## the tests of Spark
 	$(BIN)/python -m pytest tests/spark -m spark -p no:xdist -p no:randomly
@@ -134,7 +134,7 @@ crash-others: $(READY) ## kills of queues, pipelines, upserts and chains
 	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -p no:xdist tests/upsert/tending
 	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
-	QUIVER_CHAIN=all $(BIN)/python -m pytest -p no:xdist tests/chain/test_chain_processes.py -k written
+	QUIVER_CHAIN=all $(BIN)/python -m pytest -n $(JOBS) tests/chain -m slow
 	QUIVER_CHAIN=all $(BIN)/python -m pytest -p no:xdist tests/chain/test_subscribing_planted.py
 	QUIVER_CHAIN_FAULTS=$(CHAIN_FAULTS) $(BIN)/python -m pytest -p no:xdist tests/crash/test_chain_soak.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600

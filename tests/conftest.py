@@ -23,7 +23,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     # So many in each run, others each time; ``make properties`` takes as many as one likes.
-    max_examples=int(os.environ.get("QUIVER_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("QUIVER_EXAMPLES", "30")),
 )
 settings.load_profile("quiver")
 

@@ -93,7 +93,6 @@ def test_a_loader_that_dies_leaves_a_beginning_and_the_next_one_goes_on(tmp_path
         assert judge(cluster, "core_0", load) == load.acked
 
 
-@pytest.mark.slow
 def test_r27_all_nodes_are_killed_behind_an_ack_and_everything_is_there(tmp_path):
     with Processes(tmp_path, "a", "b", "c") as processes, processes.connect() as cluster:
         load = Load(cluster.loader("core_0", ["events"], rules=small()))

@@ -45,6 +45,7 @@ def test_nothing_that_was_promised_is_lost(life: str) -> None:
     assert chapter.faults == PLAN.faults_per_life
 
 
+@pytest.mark.slow
 def test_every_act_of_a_life_may_fail() -> None:
     plan = Plan(
         images_per_life=1, faults_per_life=10_000, fault_kinds=KINDS, cuts_per_fault=1, depth=1
@@ -101,6 +102,7 @@ def test_a_life_that_may_lose_something_does(life: str) -> None:
         assert "segment" in lost
 
 
+@pytest.mark.slow
 def test_equal_plans_find_equal_things_on_any_number_of_processes() -> None:
     told: list[list[str]] = [[], []]
     plan = Plan(images_per_life=4, nested_images=2, faults_per_life=1)

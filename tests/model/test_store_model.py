@@ -34,7 +34,7 @@ from .store_model import Model
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lost without an outcome:ResourceWarning")
 
-EXAMPLES = int(os.environ.get("QUIVER_MODEL_EXAMPLES", "70"))
+EXAMPLES = int(os.environ.get("QUIVER_MODEL_EXAMPLES", "50"))
 PROFILE = settings(
     max_examples=EXAMPLES,
     stateful_step_count=40,

@@ -109,6 +109,7 @@ def check_whole(path: Path, made: list[Writer]) -> None:
         assert len(there - wanted) <= 1
 
 
+@pytest.mark.slow
 def test_whoever_of_four_is_killed_all_that_was_acknowledged_is_there_once(
     writers: Any, tmp_path: Path
 ) -> None:

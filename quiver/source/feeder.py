@@ -102,7 +102,7 @@ class Feeder:
             raise
         self._acker = Acker(connector, Events(source=connector.name))
 
-    def _begin(self) -> ConnectorSource:
+    def _begin(self, *, threads: bool = True) -> ConnectorSource:
         states = {**self.fed.states, **self._pending}
         return ConnectorSource(
             self._connector,
@@ -110,6 +110,7 @@ class Feeder:
             states=states,
             columns=self._columns,
             parser=self._parser,
+            threads=threads,
         )
 
     def stop(self) -> None:
@@ -144,7 +145,9 @@ class Feeder:
             elif once and self._discovery.tick(now=True):
                 self._restart()
             elif once and self._is_over(heard_ns + idle_ns):
-                break
+                if self._is_dry():
+                    break
+                self._restart()
         self._settle()
         self._store.finalize()
         return self.fed
@@ -155,6 +158,17 @@ class Feeder:
         names = {split.id for split in self._discovery.splits}
         is_drained = bool(names) and self._source.drained >= names
         return is_drained or self._clock.monotonic_ns() >= until_ns
+
+    def _is_dry(self) -> bool:
+        """Ask each split itself: what the last look found, nobody may have begun to read yet."""
+        self._source.close()
+        self._source = self._begin(threads=False)
+        try:
+            return self._source.poll() is None
+        except SourceError as error:
+            if not error.retryable:
+                raise
+            return True  # Nothing came for long, and now nothing does.
 
     def _next(self) -> SourceChunk | None:
         """Read on; a source that failed and may get well is made anew, from what was appended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,6 +22,11 @@ __all__ = ["QUIVER", "Summary", "load_subject", "run"]
 
 QUIVER: Final = "quiver.testing.oracle:subject"
 
+_HINT: Final = (
+    "name a function of a module that can be imported, package.module:function; it is given the "
+    "seed and gives a quiver.testing.Subject"
+)
+_OF_A_SUBJECT: Final = ("lives", "live", "facts", "recover", "observe", "judge")
 _AHEAD: Final = 2
 """Chapters that wait for each worker."""
 
@@ -65,13 +71,15 @@ def load_subject(name: str, seed: int) -> Subject:
     module, _, function = name.partition(":")
     try:
         make = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"there is no subject {name!r}: {error}",
-            hint="name a function of a module that can be imported: package.module:function",
-        ) from error
-    made: Subject = make(seed)
-    return made
+        inspect.signature(make).bind(seed)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise InputError(f"there is no subject {name!r}: {error}", hint=_HINT) from error
+    made = make(seed)
+    if missing := [each for each in _OF_A_SUBJECT if not hasattr(made, each)]:
+        text = f"{name!r} gave no subject: what it gave has no {missing[0]}"
+        raise InputError(text, hint=_HINT)
+    subject: Subject = made
+    return subject
 
 
 def run(

@@ -222,7 +222,7 @@ def test_a_subscriber_is_paused_renamed_and_started_over(run, place, nodes) -> N
     assert "daily begins anew at latest, 0 blocks behind" in said.out
     wrong = run("chain", "reset", "daily", "--yes", "--start", "soon", "--metadata", place)
     assert wrong.code == 2
-    for verb, *words in (("pause", "no"), ("resume", "no"), ("reset", "no", "--yes")):
+    for verb, *words in (("pause", "no"), ("resume", "no"), ("reset", "no")):
         gone = run("chain", verb, *words, "--metadata", place)
         assert gone.code != 0
         assert "chain status" in gone.err

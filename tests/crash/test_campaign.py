@@ -14,6 +14,7 @@ import pytest
 
 from quiver.engine import dropping, space
 from quiver.engine.core import Core
+from quiver.errors import InputError
 from quiver.testing.acts import Mark
 from quiver.testing.campaign import FAULT_KINDS, MODELS, Campaign, Plan
 from quiver.testing.lives import LIVES
@@ -164,9 +165,10 @@ def test_another_store_may_be_judged_too() -> None:
     assert str(failure).startswith("('three',) were noted")
 
 
-def test_a_subject_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match="no_such_module:thing"):
-        load_subject("no_such_module:thing", 0)
+@pytest.mark.parametrize("name", ["no_such_module:thing", "os:getcwd", "os:sep", "operator:neg"])
+def test_a_subject_that_is_none_is_named(name: str) -> None:
+    with pytest.raises(InputError, match=f"no subject.*{name}|{name}.*no subject"):
+        load_subject(name, 0)
 
 
 def test_both_models_are_tried() -> None:

@@ -52,11 +52,11 @@ def reset(
     """
     check_start(start)
     told = f"{name} forgets what it acked and its dead letters, and begins at {start}."
-    ask(output, told, f"Start {name} over?", yes=yes)
     change(
         output,
         lambda cluster: cluster.reset(name, start),
         name=name,
+        asked=lambda: ask(output, told, f"Start {name} over?", yes=yes),
         done=f"begins anew at {start}",
         place=place,
         options=options,

@@ -43,16 +43,22 @@ def change(
     *,
     name: str,
     new_name: str = "",
+    asked: Callable[[], None] | None = None,
     done: str,
     place: str,
     options: tuple[str, ...],
     wire: WireOptions,
 ) -> None:
-    """Do something to a subscriber, and say where it stands then, under its name of then."""
+    """Do something to a subscriber, and say where it stands then, under its name of then.
+
+    ``asked`` is called before, once there is such a subscriber.
+    """
     from quiver.chain.cluster import Cluster
 
     with Cluster(open_place(place, options, wire=wire), options=wire) as cluster:
         was = find_subscriber(cluster, name, place)
+        if asked is not None:
+            asked()
         act(cluster)
         found = find_subscriber(cluster, new_name or name, place)
     fields = fields_of(found)

@@ -49,6 +49,36 @@ def test_all_that_there_is_comes_once_over_many_runs(store) -> None:
     assert values(store) == [*range(6), 100, 101, 102, 200]
 
 
+def test_what_the_last_look_found_is_read(store) -> None:
+    """A file that has just become whole is found by a look behind which nobody waited any more."""
+
+    class Late(ToySource):
+        looks = 0
+
+        def splits(self):
+            self.looks += 1
+            if self.looks > 1 and not self.rows["a"]:
+                self.rows["a"].extend(
+                    range(3)
+                )  # Nobody is woken.
+            return super().splits()
+
+    source = Late({"a": []})
+    assert fed(store, source).row_count == 3
+    assert values(store) == [0, 1, 2]
+
+
+def test_a_source_that_fails_at_the_last_question_has_had_its_time(store) -> None:
+    class Failing(ToySource):
+        def reader(self, split, state, columns):
+            if self.readers:
+                self.failing["a"] = SourceError("away", retryable=True)
+            return super().reader(split, state, columns)
+
+    source = Failing({"a": range(2)})
+    assert fed(store, source).row_count == 2
+
+
 def test_a_source_is_told_of_durable_rows_alone(store) -> None:
     source = ToySource({"a": range(9)})
     source.ended = {"a"}

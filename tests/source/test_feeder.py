@@ -58,9 +58,7 @@ def test_what_the_last_look_found_is_read(store) -> None:
         def splits(self):
             self.looks += 1
             if self.looks > 1 and not self.rows["a"]:
-                self.rows["a"].extend(
-                    range(3)
-                )  # Nobody is woken.
+                self.rows["a"].extend(range(3))  # Nobody is woken.
             return super().splits()
 
     source = Late({"a": []})

@@ -21,6 +21,7 @@ from bench.kills.log import Log
 from bench.kit import ROOT
 from quiver.chain.cluster import connect
 from quiver.chain.loading import Loader, LoaderRules
+from quiver.cli.signals import setting
 from quiver.errors import CapacityError, FencedError, QuiverError, WaitTimeoutError
 
 __all__ = ["WriterProcess", "main"]
@@ -93,7 +94,8 @@ def main(text: str, partition: str, life: int) -> int:
     log = Log(setup.log(f"acks {partition}"))
     log.say("begun", life, time.monotonic_ns())
     over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    stop = setting(over)
+    signal.signal(signal.SIGTERM, lambda *_: stop())
     rules = LoaderRules(
         rf=setup.rf[partition], soft_bytes=setup.soft_bytes, takes_over=True, buffer_bytes=1 << 20
     )

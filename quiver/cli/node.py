@@ -14,7 +14,7 @@ from quiver.cli.chains.desk import chain_options, open_place
 from quiver.cli.exits import OK
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
-from quiver.cli.signals import stopped_by_signals
+from quiver.cli.signals import setting, stopped_by_signals
 from quiver.errors import InputError, StorageError
 from quiver.units import SECOND, parse_bytes, parse_duration
 
@@ -129,7 +129,7 @@ def node(
     disk = LocalDisk(folder, create=True)
 
     ending = threading.Event()
-    with stopped_by_signals(ending.set):
+    with stopped_by_signals(setting(ending)):
         served = ServedNode(
             disk,
             open_place(place, options, create=True),

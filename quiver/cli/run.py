@@ -16,7 +16,7 @@ from quiver.cli.program import verb
 from quiver.cli.runs.logged import events_shown
 from quiver.cli.runs.pages import Face, pages_open
 from quiver.cli.runs.telling import Told
-from quiver.cli.signals import stopped_by_signals
+from quiver.cli.signals import setting, stopped_by_signals
 from quiver.errors import InputError
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _run_one(plan: Plan, told: Told, address: str | None, *, drain: bool) -> int
         watched=lambda: [pipeline.stores] if pipeline.stores else [],
     )
     with (
-        stopped_by_signals(ending.set),
+        stopped_by_signals(setting(ending)),
         events_shown(told.event),
         pages_open(address, face) as url,
     ):

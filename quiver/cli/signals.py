@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import _thread
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-__all__ = ["check_reader", "stopped_by_signals"]
+__all__ = ["check_reader", "setting", "stopped_by_signals"]
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Let the first signal end the run in good order; a second one ends it at once."""
+    """Let the first signal end the run in good order; a second one ends it at once.
+
+    ``stop`` is called in the midst of whatever the main thread does: it takes no lock.
+    """
     before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def restore() -> None:
@@ -34,6 +39,15 @@ def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+def setting(event: threading.Event) -> Callable[[], object]:
+    """Give a ``stop`` that sets an event for which the main thread waits.
+
+    Set by the signal's own handler, it would wait for the lock that its thread has as it begins to
+    wait, for ever.
+    """
+    return lambda: _thread.start_new_thread(event.set, ())
 
 
 def check_reader() -> None:

@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 from quiver.cli.exits import OK, exit_code
 from quiver.cli.output import Output
 from quiver.cli.runs.logged import events_shown
-from quiver.cli.signals import stopped_by_signals
+from quiver.cli.signals import setting, stopped_by_signals
 from quiver.errors import QuiverError
 
 __all__ = ["serve_child"]
@@ -36,7 +36,7 @@ def serve_child(stdin: IO[str]) -> int:
     ending = threading.Event()
     threading.Thread(target=_listen, args=(stdin, ending), daemon=True).start()
     try:
-        with stopped_by_signals(ending.set), events_shown(Output().warn):
+        with stopped_by_signals(setting(ending)), events_shown(Output().warn):
             return _run(job, ending)
     except QuiverError as error:
         _say({"kind": "error", "message": error.message, "hint": error.hint})

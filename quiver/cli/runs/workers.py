@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from quiver.cli.exits import BUG, OK
 from quiver.cli.runs.pages import Face, pages_open
 from quiver.cli.runs.telling import Told
-from quiver.cli.signals import stopped_by_signals
+from quiver.cli.signals import setting, stopped_by_signals
 from quiver.clock import Clock, SystemClock
 from quiver.errors import InputError
 from quiver.units import SECOND
@@ -240,7 +240,7 @@ def run_many(
                 raise InputError(f"nodes.{node.name}: several processes cannot share port 0")
     ending = threading.Event()
     with ExitStack() as stack:
-        stack.enter_context(stopped_by_signals(ending.set))
+        stack.enter_context(stopped_by_signals(setting(ending)))
         workers = Workers(
             plan.file, variables=variables, count=count, clock=SystemClock(), write=told.write
         )

@@ -1,6 +1,7 @@
 """Nodes as processes: killed, stopped, cut off at each place of a chain while it is written.
 
-One fault at one place; with QUIVER_CHAIN=all, as make crash has it, each at every place.
+All but one are slow, and run by make crash: each fault at every place with QUIVER_CHAIN=all, as
+that has it, and without it one fault at one place.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
@@ -56,6 +57,16 @@ def test_no_number_is_given_twice_wherever_it_strikes(world, loader, monkeypatch
     assert (outbox.kept_bytes, outbox.sent_bytes, outbox.unsent_bytes) == (0, 0, 0)
 
 
+@contextmanager
+def handled_by(handler):
+    """Have SIGUSR1 do something."""
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def test_a_signal_handler_does_not_send_out_of_the_midst_of_sending(loader, monkeypatch):
     said = []
     honest = loading.arrows_own
@@ -72,12 +83,9 @@ def test_a_signal_handler_does_not_send_out_of_the_midst_of_sending(loader, monk
         os.kill(os.getpid(), signal.SIGUSR1)
         return honest(*parts)
 
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
+    with handled_by(handler):
         monkeypatch.setattr(loading, "arrows_own", strike)
         assert loader.send(BUNDLE, timeout=0).wal_seq == 0
-    finally:
-        signal.signal(signal.SIGUSR1, before)
     assert said == ["struck", "refused"]
     assert loader.send(BUNDLE, timeout=0).wal_seq == 1
 
@@ -119,12 +127,9 @@ def test_a_signal_handler_may_wait_wherever_it_strikes(loader, monkeypatch):
         os.kill(os.getpid(), signal.SIGUSR1)
         honest(self, waiting)
 
-    before = signal.signal(signal.SIGUSR1, handler)
-    try:
+    with handled_by(handler):
         monkeypatch.setattr(Outbox, "add", add)
         assert loader.send(BUNDLE, timeout=0).wal_seq == 1
-    finally:
-        signal.signal(signal.SIGUSR1, before)
     assert said == ["waited"]
 
 

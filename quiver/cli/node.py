@@ -14,7 +14,7 @@ from quiver.cli.chains.desk import chain_options, open_place
 from quiver.cli.exits import OK
 from quiver.cli.output import Output, count
 from quiver.cli.program import verb
-from quiver.cli.signals import setting, stopped_by_signals
+from quiver.cli.signals import setting, stopped_by_signals, wait_for
 from quiver.errors import InputError, StorageError
 from quiver.units import SECOND, parse_bytes, parse_duration
 
@@ -147,7 +147,7 @@ def node(
         try:
             served.start()
             _told(output, served, name)
-            ending.wait()
+            wait_for(ending)
             served.drain()
         finally:
             served.close()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from queue import SimpleQueue
+import threading
 
 import click
 
 from quiver.cli.output import Output
 from quiver.cli.program import verb
 from quiver.cli.scraping import check_endpoint, open_endpoint
-from quiver.cli.signals import stopped_by_signals
+from quiver.cli.signals import setting, stopped_by_signals, wait_for
 from quiver.cli.stats import cap_of, size_cap_option
 
 __all__ = ["serve_metrics"]
@@ -45,11 +45,11 @@ def serve_metrics(output: Output, *, folder: str, address: str, size_cap: str | 
     from quiver.observe import Observer
 
     check_endpoint(address)
-    ending: SimpleQueue[None] = SimpleQueue()
+    ending = threading.Event()
     with Observer(folder, size_cap=cap_of(size_cap)) as observer:
         path = observer.look().path  # What cannot be read is told now, not at the first scrape.
         with (
-            stopped_by_signals(lambda: ending.put(None)),
+            stopped_by_signals(setting(ending)),
             open_endpoint(observer, address) as endpoint,
         ):
             if output.as_json:
@@ -57,4 +57,4 @@ def serve_metrics(output: Output, *, folder: str, address: str, size_cap: str | 
             else:
                 output.text(f"{path}: {endpoint.url}")
             output.flush()
-            ending.get()
+            wait_for(ending)

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-__all__ = ["check_reader", "setting", "stopped_by_signals"]
+__all__ = ["check_reader", "setting", "stopped_by_signals", "wait_for"]
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_LOOK_SECONDS: Final = 1.0
 
 
 @contextmanager
@@ -48,6 +49,16 @@ def setting(event: threading.Event) -> Callable[[], object]:
     wait, for ever.
     """
     return lambda: _thread.start_new_thread(event.set, ())
+
+
+def wait_for(event: threading.Event) -> None:
+    """Wait for an event that a signal sets.
+
+    The system gives a signal to any thread if the main one is just going on behind SIGSTOP, and
+    nobody wakes the main one then, in which the handler is to run: so it looks now and then.
+    """
+    while not event.wait(_LOOK_SECONDS):
+        pass
 
 
 def check_reader() -> None:

@@ -45,6 +45,28 @@ for n in range(3):
 print([value_of(message) for _, message in zip(range(3), cluster.cursor(["left"], live=True))])
 """
 
+STREAMS = """
+import atexit, sys, threading
+closed = []
+def left():
+    for each in threading.enumerate():
+        if each.name == "quiver-stream":
+            each.join(20)
+    print(closed)
+atexit.register(left)  # Called behind all that is registered later.
+import pyarrow as pa
+import quiver
+from quiver.chain.wire.outgoing import Outgoing
+honest = Outgoing._end_writer
+def end(self):
+    honest(self)
+    closed.append(self._node)
+Outgoing._end_writer = end
+cluster = quiver.connect(sys.argv[1])
+loader = cluster.loader("idle", ["events"])
+loader.send({"events": pa.table({"n": [1]})}).wait(60)
+"""
+
 
 @pytest.mark.parametrize("number", range(2))
 def test_what_was_left_open_does_not_end_it_by_a_fault(tmp_path, number) -> None:
@@ -61,6 +83,22 @@ def test_what_was_left_open_does_not_end_it_by_a_fault(tmp_path, number) -> None
             timeout=120,
         )
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+def test_writers_that_are_idle_are_closed_before_the_process_ends(tmp_path) -> None:
+    """A writer that goes with the interpreter waits for its node, and one that stands still waits
+    for ever."""
+    with running(tmp_path, "a", "b") as nodes:
+        places = ",".join(each.address for each in nodes.served.values())
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", STREAMS, f"quiver://{places}"],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert done.stdout.strip() in ("['a']", "['b']"), done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_nodes_that_nobody_closed_keep_no_process_from_its_end(tmp_path) -> None:

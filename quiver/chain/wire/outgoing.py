@@ -55,7 +55,7 @@ class Outgoing:
         self._changed = threading.Condition()
         self._queue: deque[Entries] = deque()
         self._end = self._acked = -1
-        self._is_closed = False
+        self._is_closed = self._is_left = False
         self._fault: QuiverError | None = None
         self._reader: Any = None
 
@@ -114,16 +114,17 @@ class Outgoing:
     # the writing thread --------------------------------------------------------------------------
 
     def _write_all(self) -> None:
-        try:
-            while (entries := self._next()) is not None:
-                self._write(entries)
-        except QuiverError as error:
-            self._break(error)
-        except FLIGHT_ERRORS as error:
-            self._wait_for_reason()
-            self._break(as_quiver(error, self._node))
-        finally:
-            self._end_writer()
+        with calling(self._leave):  # Idle or not: an open writer waits for its node when it goes.
+            try:
+                while (entries := self._next()) is not None:
+                    self._write(entries)
+            except QuiverError as error:
+                self._break(error)
+            except FLIGHT_ERRORS as error:
+                self._wait_for_reason()
+                self._break(as_quiver(error, self._node))
+            finally:
+                self._end_writer()
 
     def _wait_for_reason(self) -> None:
         """Let the other call tell why: a node that ends this one says so there."""
@@ -132,8 +133,7 @@ class Outgoing:
 
     def _end_writer(self) -> None:
         try:
-            with calling(self._canceller.cancel):
-                self._writer.close()
+            self._writer.close()
         except FLIGHT_ERRORS:
             return  # It was broken, and that was told.
 
@@ -161,34 +161,31 @@ class Outgoing:
     def _write(self, entries: list[Entries]) -> None:
         number = self._route.block.number
         if not entries:
-            self._put(Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
+            put_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
             return
         first, last = entries[0], entries[-1]
         frame = Frame(FrameKind.ENTRIES, number, first.epoch, first.offset, last.last_seq)
         if first is last and first.crc is not None:  # The other side checks it all the same.
             frame = frame._replace(body_len=len(first.body), body_crc=first.crc)
         own = first.own if first is last else None
-        self._put(frame, joined([each.body for each in entries]), own)
-
-    def _put(self, frame: Frame, body: bytes | memoryview = b"", own: Any = None) -> None:  # noqa: ANN401
-        with calling(self._canceller.cancel):
-            put_frame(self._writer, frame, body, own=own)
+        put_frame(self._writer, frame, joined([each.body for each in entries]), own=own)
 
     # the reading thread --------------------------------------------------------------------------
 
     def _read_all(self, listen: Callable[[], Any]) -> None:
+        with calling(self._leave):
+            self._read(listen)
+
+    def _read(self, listen: Callable[[], Any]) -> None:
         try:
-            with calling(self._canceller.cancel):
-                reader = listen()
+            reader = listen()
             with self._changed:
                 self._reader = reader
-                is_over = self._fault is not None
+                is_over = self._fault is not None or self._is_left
             if is_over:  # Nobody could cancel it while it was opened.
-                cancel_soon(reader)
+                reader.cancel()
             while True:
-                with calling(reader.cancel):
-                    frame, body = taken(reader.read_chunk())
-                self._take(frame, body)
+                self._take(*taken(reader.read_chunk()))
         except StopIteration:
             text = f"{self._node} ended the stream"
             self._break(RemoteError(text, path=self._node, retryable=True))
@@ -226,8 +223,19 @@ class Outgoing:
             self._fault = error
             is_told = not self._is_closed
             self._changed.notify_all()
+        self._cancel()
+        if is_told:
+            self._tell_broken(error)
+
+    def _cancel(self) -> None:
         if self._reader is not None:
             cancel_soon(self._reader)
         cancel_soon(self._canceller)
-        if is_told:
-            self._tell_broken(error)
+
+    def _leave(self) -> None:
+        """End it with the process: nobody is told, or he would open another one."""
+        with self._changed:
+            self._is_closed = self._is_left = True
+            self._queue.clear()
+            self._changed.notify_all()
+        self._cancel()

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from crc32c import crc32c
 
-from quiver.chain.copies.entries import Extent, check_entries
+from quiver.chain.copies.entries import Extent, extent_behind, frames_in
 from quiver.chain.copies.format import (
     LOG_BEGIN,
     decode_floor,
@@ -70,7 +70,7 @@ def check_log(body: bytes) -> None:
     """Find the same entries in a log and in a row that is sent, or nothing."""
     sent = None
     with suppress(InputError):
-        sent = check_entries(memoryview(body), Extent(), LIMIT)
+        sent = extent_behind(frames_in(memoryview(body), LIMIT), Extent())
     disk = MemoryDisk()
     log = BlockLog.create(disk, "log", BLOCK, entry_bytes_max=LIMIT)
     log.close()

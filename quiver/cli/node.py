@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["node", "room_of"]
 
+_KEPT_BYTES: Final = 64 << 20
+"""Memory that streams had, and that is kept for what they bring next."""
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 To refuse them.
 
 
@@ -118,6 +120,7 @@ def node(
     from quiver.clock import SystemClock
     from quiver.disk import LocalDisk
 
+    _keep_memory()
     audit = AuditRules(
         every_seconds=parse_duration(audit_every, key="--audit-every") / SECOND,
         orphan_seconds=parse_duration(orphan_after, key="--orphan-after") / SECOND,
@@ -153,6 +156,16 @@ def node(
             served.close()
     output.say(f"{name} has ended")
     return OK
+
+
+def _keep_memory() -> None:
+    """Let messages come into memory that those before them had; Arrow's own is of the same kind."""
+    import pyarrow as pa
+
+    from quiver.disk import keep_memory
+
+    keep_memory(_KEPT_BYTES)
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 def room_of(folder: str) -> tuple[int, int]:

@@ -26,6 +26,7 @@
 
 from quiver.disk.ahead import fetch, fetch_ranges, is_mapped, let_go, read_along, read_apart
 from quiver.disk.aside import is_aside, remove_forgotten, write_aside
+from quiver.disk.calls import keep_memory
 from quiver.disk.copying import copy_bytes, write_parts
 from quiver.disk.everything import sync_everything
 from quiver.disk.foreign import foreign_path, read_foreign
@@ -72,6 +73,7 @@ __all__ = [
     "is_aside",
     "is_mapped",
     "is_temporary",
+    "keep_memory",
     "let_go",
     "lock_holders",
     "lock_within",

@@ -133,7 +133,7 @@ def test_buffers_lie_where_numbers_may():
 
 
 def test_good_ones_are_good():
-    BundleCheck(LAYOUT).check(memoryview(entry(1) + entry(2)))
+    BundleCheck(LAYOUT).check(frames_in(memoryview(entry(1) + entry(2)), 1 << 20))
     shelf = copies()
     shelf.prepare(ROUTE, LAYOUT)
     append(shelf, 1, 2)

@@ -7,15 +7,15 @@ not the block its segment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quiver.chain.peers import decode_layout
 from quiver.errors import DamagedEntry, DamageError
 from quiver.ipc import decode_stream
 from quiver.payload import EncodedBundle, Payload
-from quiver.wal.format import decode_bundle, frame_at
+from quiver.wal.format import Frame, decode_bundle
 
 __all__ = ["BundleCheck"]
-
-_ENTRY_BYTES_MAX = 0xFFFF_FFF7
 
 
 class BundleCheck:
@@ -25,11 +25,9 @@ class BundleCheck:
         """Take its slot table as text; raises InputError."""
         self._slots = {slot.slot_id for slot in decode_layout(layout)}
 
-    def check(self, entries: memoryview) -> None:
-        """Raise DamagedEntry unless all entries hold bundles of these slots."""
-        offset = 0
-        while offset < len(entries):
-            frame = frame_at(entries, offset, _ENTRY_BYTES_MAX)
+    def check(self, frames: Sequence[Frame]) -> None:
+        """Raise DamagedEntry unless all of these entries hold bundles of these slots."""
+        for frame in frames:
             for payload in decode_bundle(frame).payloads:
                 if fault := self._fault(payload):
                     raise DamagedEntry(
@@ -38,7 +36,6 @@ class BundleCheck:
                         offset=frame.offset,
                         hint="whoever made it writes no bundles",
                     )
-            offset = frame.end
 
     def sound(self, bundle: EncodedBundle) -> tuple[EncodedBundle, tuple[int, ...]]:
         """Give a bundle with the payloads that can be read, and the slots of the others."""

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from quiver.chain.copies.entries import Extent
+from quiver.chain.copies.entries import Extent, extent_behind, frames_in
 from quiver.chain.copies.format import CopyState, encode_state
 from quiver.chain.copies.log import BlockLog
 from quiver.chain.copies.names import ASIDE, LOG, SEGMENT, STATE, file_of
-from quiver.chain.copies.rules import CopyRules, bytes_of, said, without_log
+from quiver.chain.copies.rules import CopyRules, bytes_of, check_length, said, without_log
 from quiver.chain.copies.segments import make_segment, read_file
 from quiver.chain.peers import BlockName, Entries, Finished, Holding, Route
 from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
@@ -106,6 +106,10 @@ class BlockCopy:
             self._stream += 1
             return self._stream
 
+    def looked_at(self, entries: Entries) -> Entries:
+        """Give entries with their frames; raises InputError unless all of them are whole."""
+        return entries._replace(frames=frames_in(entries.body, self._rules.entry_bytes_max))
+
     def append(self, stream: int, frames: Sequence[Entries]) -> Extent:
         """Write frames, each in its place, or none of them; durable after ``sync``.
 
@@ -120,17 +124,13 @@ class BlockCopy:
                 self._check_open(entries.epoch)
                 frame = Frame(entries.epoch, entries.offset, len(entries.body))
                 copy = admit(copy, frame)
-                extent = log.check_behind(entries.body, extent)
+                extent = extent_behind(entries.frames or self.looked_at(entries).frames, extent)
                 if extent.last_seq != entries.last_seq:
                     raise InputError(
                         f"a frame says that it ends with entry {entries.last_seq}, and it ends "
                         f"with {extent.last_seq}"
                     )
-            if extent.length > self._rules.block_bytes_max:
-                raise InputError(
-                    f"{said(self.name)} would have {extent.length:,} bytes, the most is "
-                    f"{self._rules.block_bytes_max:,}"
-                )
+            check_length(self.name, extent.length, self._rules)
             log.append([entries.body for entries in frames], extent)
             return extent
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from quiver.disk import File, Window
 from quiver.errors import DamagedEntry, DamageError, InputError
 from quiver.wal.format import BUNDLE, ENTRY_OVERHEAD, LENGTH, Frame, frame_at
 
-__all__ = ["ENTRY_BYTES_MAX", "Extent", "check_entries", "entries_between", "pieces"]
+__all__ = [
+    "ENTRY_BYTES_MAX",
+    "Extent",
+    "entries_between",
+    "extent_behind",
+    "frames_in",
+    "pieces",
+]
 
 ENTRY_BYTES_MAX: Final = 0xFFFF_FFF7
 """More than that has no place in a file of Arrow streams."""
@@ -43,17 +50,34 @@ class Extent(NamedTuple):
         return Extent(length, frame.wal_seq, start, frame.ingestion_ns)
 
 
-def check_entries(body: memoryview, extent: Extent, entry_bytes_max: int) -> Extent:
-    """Give an extent with these behind it; raises InputError unless they are whole and in order."""
+def frames_in(body: memoryview, entry_bytes_max: int) -> list[Frame]:
+    """Check each entry of a row; raises InputError unless all of them are whole."""
     offset = 0
+    frames = []
     try:
         while offset < len(body):
-            frame = frame_at(body, offset, entry_bytes_max)
-            extent = extent.with_frame(frame)
-            offset = frame.end
+            frames.append(frame_at(body, offset, entry_bytes_max))
+            offset = frames[-1].end
     except DamageError as error:
-        raise InputError(f"what came is no row of entries: {error}") from error
+        raise _no_row(error) from error
+    return frames
+
+
+def extent_behind(frames: Sequence[Frame], extent: Extent) -> Extent:
+    """Give an extent with these behind it; raises InputError unless they are in order."""
+    try:
+        for frame in frames:
+            extent = extent.with_frame(frame)
+    except DamageError as error:
+        raise _no_row(error) from error
     return extent
+
+
+def _no_row(error: DamageError) -> InputError:
+    return InputError(
+        f"what came is no row of entries: {error}",
+        hint="it was damaged on its way, or whoever sent it writes no entries",
+    )
 
 
 def entries_between(

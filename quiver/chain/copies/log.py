@@ -8,7 +8,7 @@ from typing import Final
 
 import blake3
 
-from quiver.chain.copies.entries import Extent, check_entries, entries_between, pieces
+from quiver.chain.copies.entries import Extent, entries_between, pieces
 from quiver.chain.copies.format import (
     FRONT_BYTES,
     LOG_BEGIN,
@@ -129,10 +129,6 @@ class BlockLog:
         return extent, fault
 
     # to grow -----------------------------------------------------------------------------------
-
-    def check_behind(self, body: memoryview, extent: Extent) -> Extent:
-        """Say how far it would go with these entries behind ``extent``; raises InputError."""
-        return check_entries(body, extent, self._entry_bytes_max)
 
     def append(self, bodies: Sequence[memoryview], extent: Extent) -> None:
         """Write entries that were checked; taken back as a whole if the disk refuses."""

@@ -9,7 +9,7 @@ from quiver.chain.copies.entries import ENTRY_BYTES_MAX
 from quiver.chain.peers import BlockName, Finished
 from quiver.errors import InputError, MissingError
 
-__all__ = ["CopyRules", "bytes_of", "said", "without_log"]
+__all__ = ["CopyRules", "bytes_of", "check_length", "said", "without_log"]
 
 _BESIDE_BYTES: Final = 8_192
 """What a copy takes beside its entries: its state, and what is before and behind them."""
@@ -40,6 +40,14 @@ def said(name: BlockName) -> str:
 def bytes_of(log_bytes: int, finished: Finished | None) -> int:
     """Give what a copy takes, with the segment that is to be made of its log."""
     return _BESIDE_BYTES + log_bytes + (finished.size if finished else log_bytes)
+
+
+def check_length(name: BlockName, length: int, rules: CopyRules) -> None:
+    """Raise InputError if a block would be longer than any may be."""
+    if length > rules.block_bytes_max:
+        raise InputError(
+            f"{said(name)} would have {length:,} bytes, the most is {rules.block_bytes_max:,}"
+        )
 
 
 def without_log(name: BlockName, node: str) -> MissingError:

@@ -19,6 +19,7 @@ from quiver.chain.copies import BlockCopy
 from quiver.chain.peers import Ack, Entries, Route, Stream
 from quiver.chain.workers import Workers
 from quiver.errors import ClosedError, QuiverError, RemoteError
+from quiver.wal.format import Frame
 
 __all__ = ["QUEUE_BYTES_MAX", "Passage"]
 
@@ -46,7 +47,7 @@ class Passage:
         acked: Callable[[Ack], None],
         broken: Callable[[QuiverError], None],
         take: Callable[[int], None] = _take_nothing,
-        check: Callable[[memoryview], None] = lambda _: None,
+        check: Callable[[Sequence[Frame]], None] = lambda _: None,
     ) -> None:
         """Begin; ``pass_to`` says who is behind, before anything is sent.
 
@@ -88,9 +89,11 @@ class Passage:
                 if self._fault is not None:
                     raise self._fault
             with self._breaking():
-                self._check(entries.body)
+                entries = self._copy.looked_at(entries)
+                self._check(entries.frames)
                 self._take(len(entries.body))
                 self._copy.append(self._begun, [entries])
+            entries = entries._replace(frames=())  # They would keep as many objects as it waits.
             with self._room:
                 if self._fault is not None:
                     raise self._fault

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
+
+from quiver.wal.format import Frame
 
 __all__ = [
     "Ack",
@@ -45,8 +48,8 @@ class Entries(NamedTuple):
     """Where in the block the first byte belongs; a block begins at 0."""
     last_seq: int
     body: memoryview
-    crc: int | None = None
-    """CRC32C of the body, where it is known: as the first one that sent it computed it."""
+    frames: Sequence[Frame] = ()
+    """The entries in it, where somebody has looked at all of them; views of the body."""
     own: Any = None
     """The buffer that the body is, if that is memory of Arrow's own: it goes on without a copy."""
 

@@ -12,6 +12,7 @@ from quiver.chain.peers import arrows_own
 from quiver.chain.wire.format import (
     FRAME_BYTES,
     check_body,
+    check_length,
     decode_frame,
     encode_frame,
     frame_of,
@@ -23,7 +24,8 @@ __all__ = [
     "BEHIND_BYTES_MAX",
     "SCHEMA",
     "joined",
-    "put_frame",
+    "send_frame",
+    "sent",
     "taken",
     "whole_buffer",
     "with_body",
@@ -40,35 +42,37 @@ _NOTHING: Final = pa.RecordBatch.from_arrays([pa.nulls(0, pa.large_binary())], s
 def with_body(
     frame: Frame, body: bytes | memoryview = b"", own: pa.Buffer | None = None
 ) -> tuple[pa.RecordBatch, pa.Buffer]:
-    """Give a batch and what goes beside it; a checksum is made unless the frame has one.
+    """Give a batch and what goes beside it, with the checksum of the body.
 
     ``own`` is the same body in memory of Arrow's own, if it is there; else a copy is made.
     """
-    if len(body) <= BEHIND_BYTES_MAX:
-        return _NOTHING, _head_and_body(frame, body)
-    return _batch_of(own or arrows_own(body)), arrows_own(encode_frame(_summed(frame, body)))
+    return _around(frame_of(frame, body) if body else frame, body, own)
 
 
-def put_frame(
+def send_frame(
     writer: Any,  # noqa: ANN401
     frame: Frame,
     body: bytes | memoryview = b"",
     *,
     own: pa.Buffer | None = None,
 ) -> None:
-    """Write a frame to a stream of Flight; ``own`` as ``with_body`` has it."""
+    """Send a frame down a stream of Flight; ``own`` as ``with_body`` has it.
+
+    Without a checksum of the body: entries have their own, and whoever takes them in looks at each.
+    """
+    frame = frame._replace(body_len=len(body))
     if len(body) <= BEHIND_BYTES_MAX:
-        writer.write_metadata(_head_and_body(frame, body))
+        writer.write_metadata(arrows_own(encode_frame(frame), body))
     else:
-        writer.write_with_metadata(*with_body(frame, body, own))
+        writer.write_with_metadata(*_around(frame, body, own))
 
 
-def _summed(frame: Frame, body: bytes | memoryview) -> Frame:
-    return frame if frame.body_len or not body else frame_of(frame, body)
-
-
-def _head_and_body(frame: Frame, body: bytes | memoryview) -> pa.Buffer:
-    return arrows_own(encode_frame(_summed(frame, body)), body)
+def _around(
+    frame: Frame, body: bytes | memoryview, own: pa.Buffer | None
+) -> tuple[pa.RecordBatch, pa.Buffer]:
+    if len(body) <= BEHIND_BYTES_MAX:
+        return _NOTHING, arrows_own(encode_frame(frame), body)
+    return _batch_of(own or arrows_own(body)), arrows_own(encode_frame(frame))
 
 
 def _batch_of(body: pa.Buffer) -> pa.RecordBatch:
@@ -79,6 +83,13 @@ def _batch_of(body: pa.Buffer) -> pa.RecordBatch:
 
 def taken(chunk: Any) -> tuple[Frame, memoryview]:  # noqa: ANN401
     """Read a frame, and check its body; raises DamageError."""
+    frame, body = sent(chunk)
+    check_body(frame, body)
+    return frame, body
+
+
+def sent(chunk: Any) -> tuple[Frame, memoryview]:  # noqa: ANN401
+    """Read a frame that was sent down a stream, and leave it to others to look at its entries."""
     if chunk.app_metadata is None:
         raise DamagedEntry("a frame has no head")
     beside = memoryview(chunk.app_metadata)
@@ -87,7 +98,7 @@ def taken(chunk: Any) -> tuple[Frame, memoryview]:  # noqa: ANN401
         if body:
             raise DamagedEntry("a frame has two bodies")
         body = _value(chunk.data)
-    check_body(frame, body)
+    check_length(frame, body)
     return frame, body
 
 

@@ -74,6 +74,7 @@ __all__ = [
     "TOP",
     "VERSION",
     "check_body",
+    "check_length",
     "decode_frame",
     "decode_message",
     "encode_frame",
@@ -144,8 +145,7 @@ def decode_frame(data: bytes | memoryview) -> Frame:
 
 def check_body(frame: Frame, body: bytes | memoryview) -> None:
     """Raise DamagedEntry unless the body is the one that the head is about."""
-    if len(body) != frame.body_len:
-        raise TornEntry("a body has another length", expected=frame.body_len, found=len(body))
+    check_length(frame, body)
     if (crc := crc32c(body)) != frame.body_crc:
         raise DamagedEntry(
             "the checksum of a body is wrong",
@@ -153,6 +153,12 @@ def check_body(frame: Frame, body: bytes | memoryview) -> None:
             expected=f"{frame.body_crc:#010x}",
             found=f"{crc:#010x}",
         )
+
+
+def check_length(frame: Frame, body: bytes | memoryview) -> None:
+    """Raise TornEntry unless the body is as long as the head says."""
+    if len(body) != frame.body_len:
+        raise TornEntry("a body has another length", expected=frame.body_len, found=len(body))
 
 
 def _faulty_frame(frame: Frame) -> str:

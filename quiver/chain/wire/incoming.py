@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quiver.chain.peers import Ack, Entries, Peer, Route, Stream
-from quiver.chain.wire.bodies import taken, whole_buffer
+from quiver.chain.wire.bodies import sent, whole_buffer
 from quiver.chain.wire.faults import to_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_told
 from quiver.chain.wire.messages import Frame, FrameKind
@@ -73,7 +73,7 @@ class Incoming:
         """Pass on what comes until the other side ends it, or something breaks."""
         try:
             while not self._is_over:
-                frame, body = taken(reader.read_chunk())
+                frame, body = sent(reader.read_chunk())
                 with self._watched.busy():
                     self._pass_on(frame, body)
         except StopIteration:
@@ -153,7 +153,6 @@ class Incoming:
                     frame.offset,
                     frame.last_seq,
                     body,
-                    frame.body_crc,
                     own=whole_buffer(body),
                 )
             )

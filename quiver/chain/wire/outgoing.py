@@ -16,7 +16,7 @@ from typing import Any
 from pyarrow import flight
 
 from quiver.chain.peers import Ack, Entries, Route, SilentError
-from quiver.chain.wire.bodies import SCHEMA, joined, put_frame, taken
+from quiver.chain.wire.bodies import SCHEMA, joined, send_frame, taken
 from quiver.chain.wire.faults import from_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import encode_message
@@ -161,14 +161,12 @@ class Outgoing:
     def _write(self, entries: list[Entries]) -> None:
         number = self._route.block.number
         if not entries:
-            put_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
+            send_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
             return
         first, last = entries[0], entries[-1]
         frame = Frame(FrameKind.ENTRIES, number, first.epoch, first.offset, last.last_seq)
-        if first is last and first.crc is not None:  # The other side checks it all the same.
-            frame = frame._replace(body_len=len(first.body), body_crc=first.crc)
         own = first.own if first is last else None
-        put_frame(self._writer, frame, joined([each.body for each in entries]), own=own)
+        send_frame(self._writer, frame, joined([each.body for each in entries]), own=own)
 
     # the reading thread --------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from chain_world import Client, World
 from copies_kit import BLOCK, LAYOUT, ROUTE, SLOTS, append, copies, entry, sealed
 
 from quiver.chain.copies import BundleCheck
+from quiver.chain.copies.entries import frames_in
 from quiver.chain.peers import Entries
 from quiver.chain.reading.decoding import messages_in_log, messages_in_segment
 from quiver.chain.reading.following import Followed, follow

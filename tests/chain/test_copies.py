@@ -134,6 +134,22 @@ def test_only_what_belongs_there_is_appended(shelf):
     assert read(shelf) == data
 
 
+@pytest.mark.parametrize("is_looked_at", [True, False], ids=["before", "by itself"])
+def test_no_entry_of_which_any_bit_is_wrong_is_appended(shelf, is_looked_at):
+    data = append(shelf, 1)
+    copy = shelf[BLOCK]
+    stream = copy.begin(ROUTE)
+    good = frame(len(data), 2)
+    for bit in range(8 * len(good.body)):
+        body = bytearray(good.body)
+        body[bit // 8] ^= 1 << bit % 8
+        bad = good._replace(body=memoryview(body))
+        with pytest.raises(InputError, match="no row of entries"):
+            copy.append(stream, [copy.looked_at(bad) if is_looked_at else bad])
+    assert read(shelf) == data
+    copy.append(stream, [copy.looked_at(good) if is_looked_at else good])
+
+
 def test_a_block_does_not_outgrow_its_limit(disk):
     shelf = copies(disk, CopyRules("b", block_bytes_max=600))
     shelf.prepare(ROUTE, LAYOUT)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from chain_wire_kit import BLOCK, CALM, PATIENCE, ROUTE, Told, entries
-from crc32c import crc32c
 from memory_peer import MemoryPeer
 
 from quiver.chain.peers import Ack, BlockName, Entries, Finished
@@ -60,18 +59,6 @@ def test_entries_arrive_in_order_and_acks_are_cumulative(kept, peer):
     assert told.acks == sorted(told.acks)
     assert not told.errors
     assert kept.streams[0].closed.wait(PATIENCE)
-
-
-def test_entries_keep_the_checksum_that_they_came_with_and_it_is_checked(kept, peer):
-    told = Told()
-    peer.prepare(ROUTE, "")
-    stream = told.open(peer)
-    stream.send(entries(0)._replace(crc=crc32c(b"entry")))
-    told.wait(lambda: told.acks)
-    stream.send(entries(5)._replace(crc=crc32c(b"other")))
-    told.wait(lambda: told.errors)
-    assert "checksum of a body" in str(told.errors[0])
-    assert bytes(kept.blocks[BLOCK].log) == b"entry"
 
 
 def test_entries_that_wait_go_as_one_frame(kept, peer):

@@ -8,7 +8,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from quiver.chain.wire.bodies import BEHIND_BYTES_MAX, SCHEMA, taken, with_body
+from quiver.chain.wire.bodies import (
+    BEHIND_BYTES_MAX,
+    SCHEMA,
+    send_frame,
+    sent,
+    taken,
+    with_body,
+)
 from quiver.chain.wire.format import encode_frame
 from quiver.chain.wire.messages import Frame, FrameKind
 from quiver.errors import DamagedEntry, TornEntry
@@ -63,6 +70,34 @@ def test_a_flipped_bit_of_a_body_behind_its_head_is_damage():
     beside[100] ^= 8
     with pytest.raises(DamagedEntry, match="checksum of a body"):
         taken(SimpleNamespace(app_metadata=pa.py_buffer(bytes(beside)), data=None))
+
+
+class Written:
+    """A stream of Flight that notes what was written to it."""
+
+    def write_metadata(self, beside):
+        self.chunk = SimpleNamespace(app_metadata=beside, data=None)
+
+    def write_with_metadata(self, batch, beside):
+        self.chunk = SimpleNamespace(app_metadata=beside, data=batch)
+
+
+@pytest.mark.parametrize("body", [SMALL, BODY], ids=len)
+def test_what_goes_down_a_stream_has_the_checksums_of_its_entries_alone(body):
+    stream = Written()
+    send_frame(stream, FRAME, memoryview(body))
+    frame, came = sent(stream.chunk)
+    assert (bytes(came), frame) == (body, FRAME._replace(body_len=len(body)))
+    with pytest.raises(DamagedEntry, match="checksum of a body"):  # Who reads has no other one.
+        taken(stream.chunk)
+
+
+def test_a_body_of_another_length_is_torn():
+    stream = Written()
+    send_frame(stream, FRAME, memoryview(SMALL))
+    stream.chunk.app_metadata = stream.chunk.app_metadata.slice(0, 100)
+    with pytest.raises(TornEntry, match="another length"):
+        sent(stream.chunk)
 
 
 def test_two_bodies_are_damage():

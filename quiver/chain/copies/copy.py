@@ -45,7 +45,7 @@ class BlockCopy:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._finishing = threading.Lock()
-        self._stream = 0
+        self._stream = self._waiting = 0
         self._is_dropped = False
         self._condemned = 0
 
@@ -122,8 +122,7 @@ class BlockCopy:
             copy, extent = Copy(self._state.epoch, log.extent.length), log.extent
             for entries in frames:
                 self._check_open(entries.epoch)
-                frame = Frame(entries.epoch, entries.offset, len(entries.body))
-                copy = admit(copy, frame)
+                copy = admit(copy, Frame(entries.epoch, entries.offset, len(entries.body)))
                 extent = extent_behind(entries.frames or self.looked_at(entries).frames, extent)
                 if extent.last_seq != entries.last_seq:
                     raise InputError(
@@ -137,8 +136,9 @@ class BlockCopy:
     def sync(self) -> Extent:
         """Return once all that was appended survives a power cut; who waits for it is told."""
         extent = self._usable_log().sync()
-        with self._changed:
-            self._changed.notify_all()
+        if self._waiting:  # Else it is not worth to wait for whoever writes.
+            with self._changed:
+                self._changed.notify_all()
         return extent
 
     # to end ------------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ class BlockCopy:
                 extent = Extent(end.length, end.last_seq, end.start, end.end)
             else:
                 raise without_log(self.name, self._rules.node)
-            is_rebooted = self._state.boot != self._rules.boot
             self._changed.notify_all()
+            is_rebooted = self._state.boot != self._rules.boot
             return Answer(self._rules.node, *extent, is_rebooted=is_rebooted)
 
     def cut(self, sealed: Sealed) -> None:
@@ -251,11 +251,15 @@ class BlockCopy:
     def visible(self, beyond: int, *, wait_seconds: float = 0.0) -> tuple[Extent, bool]:
         """Say how far readers may read, and whether it ends there; waits for more than that."""
         with self._changed:
-            seen, is_cut = self._visible()
-            if wait_seconds and seen.length <= beyond and not is_cut:
-                self._changed.wait(wait_seconds)
+            self._waiting += 1  # Before it looks: what is synced from here on wakes it.
+            try:
                 seen, is_cut = self._visible()
-            return seen, is_cut
+                if wait_seconds and seen.length <= beyond and not is_cut:
+                    self._changed.wait(wait_seconds)
+                    seen, is_cut = self._visible()
+                return seen, is_cut
+            finally:
+                self._waiting -= 1
 
     def _visible(self) -> tuple[Extent, bool]:
         state = self._state
@@ -366,8 +370,7 @@ class BlockCopy:
     def cut_again(self) -> None:
         """Do what a crash may have kept ``cut`` from; raises InputError if it cannot be."""
         with self._lock:
-            sealed = self._state.sealed
-            if sealed is not None and self._log is not None:
+            if (sealed := self._state.sealed) is not None and self._log is not None:
                 self._log.cut(sealed.length, sealed.last_seq)
 
     def _put(self, state: CopyState) -> None:
@@ -382,18 +385,13 @@ class BlockCopy:
 
     def _check_open(self, epoch: int) -> None:
         if self._state.sealed is not None:
-            raise FencedError(
-                f"{said(self.name)} was cut",
-                epoch=epoch,
-                current=self._state.epoch,
-                hint="read the partition's record again",
-            )
+            now, hint = self._state.epoch, "read the partition's record again"
+            raise FencedError(f"{said(self.name)} was cut", epoch=epoch, current=now, hint=hint)
         if epoch < self._state.epoch:
             self._promised(epoch)
 
     def _usable_log(self) -> BlockLog:
-        with self._lock:
-            if self._log is None:
-                raise without_log(self.name, self._rules.node)
-            self._log.check_usable()
-            return self._log
+        if (log := self._log) is None:
+            raise without_log(self.name, self._rules.node)
+        log.check_usable()
+        return log

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from quiver.ipc import StreamRoom, out_of_memory
+from quiver.ipc import out_of_memory
+from quiver.ipc_room import StreamRoom
 
 __all__ = ["SLAB_BYTES", "Arena", "new_memory"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -16,7 +16,10 @@ from quiver.payload import Payload
 from quiver.slots import SlotTable
 from quiver.wal import entry_bytes
 
-__all__ = ["Encoder"]
+__all__ = ["Batches", "Encoder"]
+
+Batches: TypeAlias = Mapping[int, tuple[pa.RecordBatch, bytes]]
+"""What a bundle has, by slot id, ascending, with the fingerprint of each one's schema."""
 
 _LARGE_BYTES: Final = 2 << 20
 """Payloads of that size get memory of their own: slabs are for many in one."""
@@ -44,18 +47,24 @@ class Encoder:
         Raises InputError that says what is wrong with it, or if an entry has no room for it and the
         ``note``.
         """
-        payloads = self.encode_batches(resolve_bundle(bundle, self._slots, self._schemas))
+        payloads = self.encode_batches(self.resolve(bundle))
+        self.check_room(payloads, note)
+        return payloads
+
+    def resolve(self, bundle: Mapping[str, Any]) -> Batches:
+        """Check a bundle; gives its batches by slot, with the fingerprints of their schemas."""
+        return resolve_bundle(bundle, self._slots, self._schemas)
+
+    def check_room(self, payloads: tuple[Payload, ...], note: bytes | None = None) -> None:
+        """Raise InputError if an entry has no room for them and the ``note``."""
         byte_count = entry_bytes(payloads, note)
         if byte_count > self._entry_bytes_max:
             raise InputError(
                 f"the bundle takes {byte_count:,} bytes, the limit is {self._entry_bytes_max:,}",
                 hint="append it in several bundles, or raise limits.entry_bytes",
             )
-        return payloads
 
-    def encode_batches(
-        self, batches: Mapping[int, tuple[pa.RecordBatch, bytes]]
-    ) -> tuple[Payload, ...]:
+    def encode_batches(self, batches: Batches) -> tuple[Payload, ...]:
         """Turn checked batches, with the fingerprints of their schemas, into bytes."""
         kinds, large = self._kinds, self._large
         slab = self._arena.begun()

@@ -26,11 +26,13 @@ from quiver.errors import DamagedEntry, DamageError, TornEntry, VersionError
 from quiver.payload import SEQ_MAX, EncodedBundle, Octets, Payload
 
 __all__ = [
+    "BEGIN_BYTES",
     "BLOCK",
     "BUNDLE",
     "BUNDLE_BYTES_MIN",
     "CHECKPOINT",
     "CHECKPOINT_BODY",
+    "CRC_BYTES",
     "ENTRY_BYTES_MIN",
     "ENTRY_OVERHEAD",
     "GENERATION_MAX",
@@ -85,6 +87,9 @@ NOTED: Final = 2
 _NUMBERED: Final = (BUNDLE, CHECKPOINT, NOTED)
 CHECKPOINT_BODY: Final = struct.Struct("<QQ")
 _BEGIN: Final = struct.Struct(LENGTH.format + HEAD.format[1:])
+BEGIN_BYTES: Final = _BEGIN.size
+"""Before the first block of a bundle without a note."""
+CRC_BYTES: Final = CRC.size
 _NO_MASK: Final = (0,)
 
 
@@ -183,6 +188,21 @@ def entry_parts(bundle: EncodedBundle) -> list[Octets]:
     for part in parts:
         checksum = crc32c(part, checksum)
     return [head, *parts, CRC.pack(checksum)]
+
+
+def complete_entry(entry: memoryview, bundle: EncodedBundle) -> None:
+    """Write what is around the streams of a bundle without a note, which lie there already.
+
+    Before each of them is room for its block, and before the first one for the head.
+    """
+    at, bitmap = BEGIN_BYTES, 0
+    for slot_id, payload_type_id, fingerprint, row_count, data in bundle.payloads:
+        BLOCK.pack_into(entry, at, payload_type_id, fingerprint, row_count, len(data))
+        at += BLOCK.size + len(data)
+        bitmap |= 1 << slot_id
+    length = at - LENGTH.size
+    _BEGIN.pack_into(entry, 0, length, BUNDLE, bundle.ingestion_ns, bundle.wal_seq, bitmap)
+    CRC.pack_into(entry, at, crc32c(entry[LENGTH.size : at]))
 
 
 def encode_checkpoint(wal_seq: int, truncated: Place) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from chain_oracle import check_partition
 from chain_world import World
 
-from quiver.chain.loading import loader as loading
+from quiver.chain.loading import drafts
 from quiver.chain.loading.outbox import Outbox
 from quiver.chain.loading.sending import SendingTurn
 from quiver.errors import CapacityError, WaitTimeoutError
@@ -69,7 +69,7 @@ def handled_by(handler):
 
 def test_a_signal_handler_does_not_send_out_of_the_midst_of_sending(loader, monkeypatch):
     said = []
-    honest = loading.arrows_own
+    honest = drafts.arrows_own
 
     def handler(*_):
         said.append("struck")
@@ -79,12 +79,12 @@ def test_a_signal_handler_does_not_send_out_of_the_midst_of_sending(loader, monk
         said.append("refused")
 
     def strike(*parts):
-        monkeypatch.setattr(loading, "arrows_own", honest)
+        monkeypatch.setattr(drafts, "arrows_own", honest)
         os.kill(os.getpid(), signal.SIGUSR1)
         return honest(*parts)
 
     with handled_by(handler):
-        monkeypatch.setattr(loading, "arrows_own", strike)
+        monkeypatch.setattr(drafts, "arrows_own", strike)
         assert loader.send(BUNDLE, timeout=0).wal_seq == 0
     assert said == ["struck", "refused"]
     assert loader.send(BUNDLE, timeout=0).wal_seq == 1

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quiver import ipc
+from quiver import ipc_room
 from quiver.config import Config
 from quiver.engine.arena import SLAB_BYTES, Arena
 from quiver.engine.encoding import Encoder
 from quiver.errors import CapacityError, InputError
-from quiver.ipc import StreamRoom, decode_stream, encode_stream
+from quiver.ipc import decode_stream, encode_stream
+from quiver.ipc_room import StreamRoom
 from quiver.payload import Payload
 from quiver.slots import SlotTable
 
@@ -45,14 +46,16 @@ def test_a_payload_is_the_stream_that_it_always_was() -> None:
 
 
 def test_without_the_short_way_into_arrow_the_bytes_are_the_same(monkeypatch) -> None:
-    assert ipc._Writer is not ipc._Opened, "pyarrow has another way now: is ours still shorter?"
+    assert ipc_room._Writer is not ipc_room._Opened, (
+        "pyarrow has another way now: is ours still shorter?"
+    )
     batches = {"a": numbers(9), "b": words(5), "c": words(0)}
     short = [bytes(payload.data) for payload in encoder().encode(batches)]
     with monkeypatch.context() as another:
         another.setattr(pa, "RecordBatchStreamWriter", type("Another", (), {}))
-        found = ipc._shortest()
-    assert found is ipc._Opened
-    monkeypatch.setattr(ipc, "_Writer", found)
+        found = ipc_room._shortest()
+    assert found is ipc_room._Opened
+    monkeypatch.setattr(ipc_room, "_Writer", found)
     assert [bytes(payload.data) for payload in encoder().encode(batches)] == short
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from quiver.chain.loading.drafts import Draft, Drafts
 from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.happenings import Wanted
 from quiver.chain.loading.outbox import Waiting
 from quiver.chain.loading.rules import LoaderRules
 from quiver.chain.loading.sending import SendingTurn
 from quiver.chain.loading.tasks import Surroundings, Tasks
-from quiver.chain.peers import arrows_own
 from quiver.config import Config
 from quiver.disk import fresh_name, process_id
-from quiver.engine.encoding import Encoder
 from quiver.errors import (
     CapacityError,
     ClosedError,
@@ -22,10 +21,8 @@ from quiver.errors import (
     OutOfSequenceError,
     WaitTimeoutError,
 )
-from quiver.payload import EncodedBundle, Payload
 from quiver.slots import SlotTable
 from quiver.units import parse_duration
-from quiver.wal.format import entry_parts
 
 if TYPE_CHECKING:
     from quiver.chain.record import Record
@@ -87,7 +84,7 @@ class Loader:
         self._rules = rules or LoaderRules()
         self._partition = partition
         self._clock = around.clock
-        self._encoder = Encoder(slots, config or Config())
+        self._drafts = Drafts(slots, config or Config())
         self.by: Final = fresh_name()
         """Its name in the record; nobody else ever has it."""
         self._driver = Driver(partition, self._rules, by=self.by, wake=self._wake)
@@ -123,23 +120,22 @@ class Loader:
         such as KeyboardInterrupt, may come before the bundle was taken or behind that.
         """
         self._check_process()
-        payloads = self._encoder.encode(bundle)
+        draft = self._drafts.draft(bundle)
 
         def add() -> LoadReceipt:
             self._mend()
             self._wait_room(timeout)
-            return self._add(payloads, time_ns)
+            return self._add(draft, time_ns)
 
         receipt = self._turn.run(add, timeout)
         self._wake()
         return receipt
 
-    def _add(self, payloads: tuple[Payload, ...], time_ns: int | None) -> LoadReceipt:
+    def _add(self, draft: Draft, time_ns: int | None) -> LoadReceipt:
         """Give a bundle its number, and let it wait to be sent."""
         given = self._timed(time_ns)
         wal_seq = self._seq + 1
-        body = arrows_own(*entry_parts(EncodedBundle(wal_seq, given, payloads)))
-        waiting = self._adding = Waiting(wal_seq, given, body)
+        waiting = self._adding = Waiting(wal_seq, given, draft(wal_seq, given))
         with self._driver.lock:
             self._driver.outbox.add(waiting)
         self._seq, self._time_ns, self._adding = wal_seq, given, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import blake3
 import pytest
 from copies_kit import (
@@ -189,6 +191,21 @@ def test_a_live_reader_waits_until_the_block_is_cut(shelf):
     assert list(reader) == []
     with pytest.raises(InputError, match="before 1,000"):
         read(shelf, offset=1_000)
+
+
+def test_a_live_reader_is_woken_by_a_sync_that_waits_for_nobody(shelf):
+    first = append(shelf, 1)
+    append(shelf, 2, sync=False)
+    copy = shelf[BLOCK]
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(copy.visible, len(first), wait_seconds=600.0)
+        while not copy._waiting and not seen.done():
+            pass
+        copy.sync()
+        assert seen.result(60)[0].last_seq == 2
+        assert not copy._waiting
+        with copy._lock:  # As while somebody writes.
+            assert pool.submit(copy.sync).result(60).last_seq == 2
 
 
 def test_a_fence_lets_nothing_more_in_and_says_what_there_is(shelf, disk):

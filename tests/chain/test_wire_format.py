@@ -62,7 +62,7 @@ from quiver.chain.wire.messages import (
 from quiver.errors import DamagedEntry, DamageError, InputError, TornEntry, VersionError
 from quiver.ship.objects import Conflict, UnclearError
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "v1" / "wire"
+GOLDEN = Path(__file__).parents[1] / "golden" / "v2" / "wire"
 BLOCK = BlockName("core_0", 7)
 ROUTE = Route(BLOCK, 3, ("a", "ö", "c"), "a")
 DONE = Finished(12, bytes(range(32)), 4096)
@@ -201,13 +201,13 @@ def test_another_version_is_named():
         (encode_frame(FRAMES[0]), decode_frame),
     ):
         newer = bytearray(data)
-        struct.pack_into("<H", newer, 8, 2)
-        with pytest.raises(VersionError, match="version 2"):
+        struct.pack_into("<H", newer, 8, 3)
+        with pytest.raises(VersionError, match="version 3"):
             decode(repaired(bytes(newer)))
 
 
 def with_body(kind: int, body: bytes) -> bytes:
-    return repaired(struct.pack("<8sHHI", b"QUIVER\0M", 1, kind, len(body)) + body + bytes(4))
+    return repaired(struct.pack("<8sHHI", b"QUIVER\0M", 2, kind, len(body)) + body + bytes(4))
 
 
 @pytest.mark.parametrize(

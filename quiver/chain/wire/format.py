@@ -82,7 +82,7 @@ __all__ = [
     "frame_of",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 FRAME: Final = struct.Struct("<8sHBBIQQQqI")
 TOP: Final = struct.Struct("<8sHHI")
 CRC: Final = struct.Struct("<I")

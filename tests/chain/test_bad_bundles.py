@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from chain_links import Link
 from chain_oracle import check_partition
@@ -12,7 +10,7 @@ from copies_kit import BLOCK, LAYOUT, ROUTE, SLOTS, append, copies, entry, seale
 
 from quiver.chain.copies import BundleCheck
 from quiver.chain.copies.entries import frames_in
-from quiver.chain.loading import drafts
+from quiver.chain.loading.drafts import Draft
 from quiver.chain.peers import Entries
 from quiver.chain.reading.decoding import messages_in_log, messages_in_segment
 from quiver.chain.reading.following import Followed, follow
@@ -34,7 +32,7 @@ def bad_entry(wal_seq: int, *payloads: Payload) -> bytes:
 
 def planted(world, loader):
     """Have a loader send garbage from here on."""
-    loader._drafts.draft = lambda _: partial(drafts._copied, (GARBAGE,))
+    loader._drafts.draft = lambda _: Draft((GARBAGE,))
     return world.send(loader)
 
 

@@ -35,7 +35,7 @@ def wanted(bundle, config=None, *, wal_seq=7, time_ns=9):
 
 
 def is_in_place(draft):
-    return draft.func is drafts._completed
+    return draft.memory is not None
 
 
 BUNDLES = {
@@ -57,7 +57,7 @@ def test_an_entry_is_what_a_log_would_have(make):
         draft = ours.draft(bundle)
         size = sum(batch.nbytes for batch in bundle.values())
         assert is_in_place(draft) == (size > 600_000)
-        assert draft(7, 9).to_pybytes() == wanted(bundle)
+        assert draft.entry(7, 9).to_pybytes() == wanted(bundle)
 
 
 def test_dictionaries_that_found_no_room_find_it_the_next_time():
@@ -65,7 +65,7 @@ def test_dictionaries_that_found_no_room_find_it_the_next_time():
     bundle = {"a": words()}
     found = [ours.draft(bundle) for _ in range(3)]
     assert [is_in_place(draft) for draft in found] == [False, True, True]
-    assert {draft(7, 9).to_pybytes() for draft in found} == {wanted(bundle)}
+    assert {draft.entry(7, 9).to_pybytes() for draft in found} == {wanted(bundle)}
 
 
 @pytest.mark.parametrize("around", [*range(0, 700, 50), *range(700, 740), *range(750, 1200, 50)])
@@ -73,14 +73,14 @@ def test_however_little_room_there_is_nothing_is_cut_off(monkeypatch, around):
     monkeypatch.setattr(drafts, "_AROUND_BYTES", around)
     bundle = {"a": numbers(), "b": numbers(3)}
     draft = Drafts(SLOTS, Config()).draft(bundle)
-    assert draft(7, 9).to_pybytes() == wanted(bundle)
+    assert draft.entry(7, 9).to_pybytes() == wanted(bundle)
 
 
 def test_what_is_sent_is_arrows_own_and_nothing_of_the_callers():
     before = pa.total_allocated_bytes()
     values = RANDOM.integers(0, 1 << 62, LARGE)
     bundle = {"a": pa.record_batch({"n": values})}
-    entry = Drafts(SLOTS, Config()).draft(bundle)(7, 9)
+    entry = Drafts(SLOTS, Config()).draft(bundle).entry(7, 9)
     was = entry.to_pybytes()
     values[:] = 0
     assert entry.to_pybytes() == was

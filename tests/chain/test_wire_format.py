@@ -62,7 +62,7 @@ from quiver.chain.wire.messages import (
 from quiver.errors import DamagedEntry, DamageError, InputError, TornEntry, VersionError
 from quiver.ship.objects import Conflict, UnclearError
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "v2" / "wire"
+GOLDEN = Path(__file__).parents[1] / "golden" / "v1" / "wire"
 BLOCK = BlockName("core_0", 7)
 ROUTE = Route(BLOCK, 3, ("a", "ö", "c"), "a")
 DONE = Finished(12, bytes(range(32)), 4096)

@@ -20,13 +20,13 @@ if sys.argv[1] == "kept":
     keep_memory(128 << 20)
 pool = pa.system_memory_pool()
 faults = []
-for _ in range(20):
+for _ in range(60):
     room = [pa.allocate_buffer(1 << 20, memory_pool=pool) for _ in range(64)]
     for each in room:
         memoryview(each).cast("B")[:: 1 << 12] = bytes(1 << 8)
     del room, each
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
-print(faults[-1] - faults[4])
+print(faults[-1] - faults[20])
 """
 """Messages of a mebibyte, as many as are under way, written to and let go of."""
 _LITTLE = 100

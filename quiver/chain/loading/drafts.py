@@ -10,9 +10,8 @@ A batch is copied only once, by whoever encodes it, if it is large enough to be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -34,13 +33,29 @@ from quiver.wal.format import (
 
 __all__ = ["Draft", "Drafts"]
 
-Draft: TypeAlias = Callable[[int, int], pa.Buffer]
-"""Given the number and the time, the entry, in memory of Arrow's own; to be called once."""
-
 _LARGE_BYTES: Final = 512 << 10
 """Two that are smaller go as one frame, and are copied for that anyway."""
 _AROUND_BYTES: Final = 16 << 10
 """So much is around a batch, its dictionaries apart, until it is known."""
+
+
+class Draft:
+    """A bundle that is checked and encoded."""
+
+    __slots__ = ("_payloads", "memory")
+
+    def __init__(self, payloads: tuple[Payload, ...], memory: pa.Buffer | None = None) -> None:
+        """Take its payloads, which lie in ``memory`` where an entry has them, if that is given."""
+        self._payloads = payloads
+        self.memory = memory
+
+    def entry(self, wal_seq: int, time_ns: int) -> pa.Buffer:
+        """Give the entry, in memory of Arrow's own; to be called once."""
+        bundle = EncodedBundle(wal_seq, time_ns, self._payloads)
+        if self.memory is None:
+            return arrows_own(*entry_parts(bundle))
+        complete_entry(memoryview(self.memory).cast("B"), bundle)
+        return self.memory.slice(0, entry_bytes(self._payloads))
 
 
 class Drafts:
@@ -66,7 +81,7 @@ class Drafts:
         payloads = self._encoder.encode_batches(batches)
         self._encoder.check_room(payloads)
         self._around = max(entry_bytes(payloads) - size, 0) + _AROUND_BYTES
-        return partial(_copied, payloads)
+        return Draft(payloads)
 
     def _in_place(self, batches: Batches, byte_count: int) -> Draft | None:
         """Encode into memory of so many bytes; None if they are too few."""
@@ -86,15 +101,4 @@ class Drafts:
         if not room.skip(CRC_BYTES):
             return None
         self._encoder.check_room(tuple(payloads))
-        return partial(_completed, memory, tuple(payloads))
-
-
-def _copied(payloads: tuple[Payload, ...], wal_seq: int, time_ns: int) -> pa.Buffer:
-    return arrows_own(*entry_parts(EncodedBundle(wal_seq, time_ns, payloads)))
-
-
-def _completed(
-    memory: pa.Buffer, payloads: tuple[Payload, ...], wal_seq: int, time_ns: int
-) -> pa.Buffer:
-    complete_entry(memoryview(memory).cast("B"), EncodedBundle(wal_seq, time_ns, payloads))
-    return memory.slice(0, entry_bytes(payloads))
+        return Draft(tuple(payloads), memory)

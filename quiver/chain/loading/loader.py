@@ -135,7 +135,7 @@ class Loader:
         """Give a bundle its number, and let it wait to be sent."""
         given = self._timed(time_ns)
         wal_seq = self._seq + 1
-        waiting = self._adding = Waiting(wal_seq, given, draft(wal_seq, given))
+        waiting = self._adding = Waiting(wal_seq, given, draft.entry(wal_seq, given))
         with self._driver.lock:
             self._driver.outbox.add(waiting)
         self._seq, self._time_ns, self._adding = wal_seq, given, None

@@ -178,7 +178,7 @@ bench-upsert: $(BENCH_READY) ## upserts against MERGE of delta-rs; writes bench/
 	$(BIN)/python -m bench.upsert $(if $(QUICK),--rounds 1 --scale 0.02 --try)
 
 bench-chain: $(BENCH_READY) ## a chain of three nodes against one store, faults, ten thousand blocks; writes bench/CHAIN.md; six minutes
-	$(BIN)/python -m bench.chain --rounds 3
+	$(BIN)/python -m bench.chain
 
 bench-otel: $(BENCH_READY) ## telemetry: decode, append, a store in a pipeline, overload; writes bench/OTEL.md; six minutes; QUICK=1 only tries it
 	$(BIN)/python -m bench.otel $(if $(QUICK),--rounds 1 --scale 0.3 --try)

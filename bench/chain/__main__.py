@@ -30,8 +30,9 @@ another measure; the store makes none either.
 - *p99*: one behind the other, and then one each 10 ms on either side: a disk that is asked again at
   once answers in half the time, and a store asks three to ten times as often as a chain does. Of
   each round by itself, medians of those; milliseconds are of all rounds together.
-- *Bare Flight* beside both is what they would take with nothing of a chain around: processes that
-  write, sync, pass on and hand acks back (`bench/chain/bare.py`).
+- *Bare Flight* behind both is what they would take with nothing of a chain around: processes that
+  write, sync, pass on and hand acks back (`bench/chain/bare.py`). Where it is beyond a goal itself,
+  no chain of nodes that sync before they pass on by Flight reaches that on this machine.
 - *Behind the ack*: 200 entries a second; both sides note the same clock, the loader when it was
   told and the cursor when it has decoded. The tail's readers may well be first.
 - *Pause*: four nodes, three copies, one entry of 10 KB after the other; the longest wait for one

@@ -177,7 +177,7 @@ bench-ship: $(READY) ## the queue in object storage against plain puts and gets;
 bench-upsert: $(BENCH_READY) ## upserts against MERGE of delta-rs; writes bench/UPSERT.md; eight minutes; QUICK=1 only tries it
 	$(BIN)/python -m bench.upsert $(if $(QUICK),--rounds 1 --scale 0.02 --try)
 
-bench-chain: $(BENCH_READY) ## a chain of three nodes against one store, faults, ten thousand blocks; writes bench/CHAIN.md; six minutes
+bench-chain: $(BENCH_READY) ## a chain of three nodes against one store, faults, ten thousand blocks; writes bench/CHAIN.md; five minutes
 	$(BIN)/python -m bench.chain
 
 bench-otel: $(BENCH_READY) ## telemetry: decode, append, a store in a pipeline, overload; writes bench/OTEL.md; six minutes; QUICK=1 only tries it

@@ -4,6 +4,7 @@
 ``conform``  a batch under a wider schema, the common one of several
 ``nested``   nested columns taken apart and put together again
 ``nulls``    columns of nulls, of any type
+``picking``  some rows of many, where Arrow would give those of others
 ===========  ===================================================================
 """
 

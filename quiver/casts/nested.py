@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from quiver.casts.nulls import nulls
+from quiver.casts.picking import rows_at
 from quiver.ipc import child_types
 from quiver.promote import is_void
 from quiver.schemas import same_type
@@ -100,7 +101,7 @@ def _taken(values: Array, places: Array) -> Array:
     """
     if not _holds_views(values.type):
         try:
-            return values.take(places)
+            return rows_at(values, places)
         except pa.ArrowNotImplementedError:
             pass  # Of views, for instance.
     return _take(values, places.to_pylist())

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from quiver.casts.picking import rows_at
 from quiver.cli.output import count
 from quiver.cli.sources import Source
 from quiver.errors import InputError
@@ -128,5 +129,5 @@ def _group(table: pa.Table, keys: Column, values: Column) -> tuple[pa.Table, npt
     counts = np.bincount(codes, minlength=len(values))
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     if (np.diff(codes) < 0).any():
-        table = table.take(np.argsort(codes, kind="stable"))
+        table = rows_at(table, np.argsort(codes, kind="stable"))
     return table, ends

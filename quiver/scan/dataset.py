@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from quiver.casts.picking import has_stacked_lists, levelled, rows_at
 from quiver.errors import InputError, QuiverError
 from quiver.scan.expressions import columns_of
 
@@ -109,7 +110,10 @@ class _Readable:
     ) -> pa.Table:
         """Read the rows at these places among those that pass ``filter``."""
         places = indices if isinstance(indices, pa.Array) else pa.array(indices, pa.int64())
-        return self._scanner(columns, filter, options).take(places)
+        scanner = self._scanner(columns, filter, options)
+        if has_stacked_lists(scanner.projected_schema):
+            return rows_at(scanner.to_table(), places)
+        return scanner.take(places)
 
     def count_rows(self, filter: Filter = None, **_: Any) -> int:
         """Count the rows that pass ``filter``; without one no row is read."""
@@ -194,7 +198,7 @@ class SlotDataset(_Readable, pads.Dataset):
 
     def sort_by(self, sorting: Any, **options: Any) -> pads.InMemoryDataset:
         """Read and sort all rows; gives a dataset in memory."""
-        return _in_memory(self.to_table().sort_by(sorting, **options))
+        return _in_memory(levelled(self.to_table()).sort_by(sorting, **options))
 
     def join(self, right_dataset: Any, keys: Any, **options: Any) -> pads.InMemoryDataset:
         """Read all rows and join them with another dataset; gives a dataset in memory."""

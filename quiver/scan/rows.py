@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import acero
 
+from quiver.casts.picking import has_stacked_lists
 from quiver.errors import InputError
 
 __all__ = ["check_fits", "mask_of", "passing"]
@@ -18,6 +19,8 @@ Expression: TypeAlias = Any
 
 def passing(table: pa.Table, where: Expression) -> pa.Table:
     """Give the rows that pass a filter, under the same schema."""
+    if has_stacked_lists(table.schema):
+        return _pick(table, where)
     try:
         found = _run(table, "filter", acero.FilterNodeOptions(where))
     except pa.ArrowNotImplementedError:  # Arrow cannot pick rows of some types, views for instance.

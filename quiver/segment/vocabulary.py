@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from quiver.casts.picking import rows_at
 from quiver.segment.tables import Column
 
 __all__ = ["Numbers", "United", "Vocabulary", "comparison", "divide", "numbers_of"]
@@ -210,7 +211,7 @@ def _bits(array: Column) -> tuple[object, ...]:
 
 def _pick(values: Column, places: Numbers) -> Column:
     try:
-        return values.take(pa.array(places))
+        return rows_at(values, places)
     except pa.ArrowNotImplementedError:  # Of views, for instance.
         return pa.concat_arrays([values.slice(place, 1) for place in places.tolist()])
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from quiver.casts.picking import rows_at
 from quiver.schemas import Field, Kind, is_extension
 from quiver.segment.dictionaries import addressable, narrow_index
 from quiver.segment.tables import Column
@@ -106,7 +107,7 @@ class Words:
         lengths = np.array([len(each) for each in distinct])
         behind = np.cumsum(lengths)
         highest = np.maximum.accumulate(np.concatenate(([head.max(initial=-1)], rest)))
-        fresh = values.take(pa.array(np.flatnonzero(np.diff(highest)) + self.count))
+        fresh = rows_at(values, np.flatnonzero(np.diff(highest)) + self.count)
         counts = len(known) + highest - highest[0]
         chunk = np.array(which)
         return Survey(

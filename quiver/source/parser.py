@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from quiver.casts.picking import rows_at
 from quiver.errors import ConfigError, InputError, SourceError
 from quiver.source.messages import Refused, parse_bytes, parse_csv, parse_json
 
@@ -147,7 +148,7 @@ class MessageParser:
         if self._carry:
             kept = raw.select(self._carry)
             if refused:
-                kept = kept.take(pa.array(rows, pa.int64()))
+                kept = rows_at(kept, rows)
             fields = [*self._schema, *kept.schema]
             batch = pa.RecordBatch.from_arrays(
                 [*batch.columns, *kept.columns], schema=pa.schema(fields)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from quiver.casts import conform
+from quiver.casts.picking import rows_where
 from quiver.disk import LocalDisk
 from quiver.errors import MissingError
 from quiver.events import Events
@@ -117,7 +118,7 @@ class Recipe:
         mask = mask_of(batch, self.where)
         if np.count_nonzero(mask) > len(mask) * _NEARLY_ALL:
             return batch  # Spark tries the filter too.
-        kept: pa.RecordBatch = batch.filter(pa.array(mask))
+        kept: pa.RecordBatch = rows_where(batch, mask)
         return kept
 
 

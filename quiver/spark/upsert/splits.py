@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from quiver.casts.picking import rows_where
 from quiver.errors import InputError
 
 __all__ = ["Ends", "SplitPlan", "numbers", "place_in"]
@@ -85,7 +86,7 @@ class Ends:
             return rows
         keep = offsets >= floors[codes]
         self.left_out += len(keep) - int(np.count_nonzero(keep))
-        return rows if keep.all() else rows.filter(pa.array(keep))
+        return rows if keep.all() else rows_where(rows, keep)
 
     def _note(self, name: str, last: int) -> None:
         self.next[name] = max(last + 1, self.next.get(name, 0))

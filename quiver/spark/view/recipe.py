@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from quiver.casts.picking import rows_where
 from quiver.errors import InputError, MissingError
 from quiver.scan.rows import mask_of
 from quiver.ship.objects import Bucket
@@ -121,11 +122,11 @@ class ViewRecipe:
             good = errors.null_count
             if wants == "only":
                 if good < len(errors):
-                    yield batch if not good else batch.filter(errors.is_valid())
+                    yield batch if not good else rows_where(batch, errors.is_valid())
             elif good == len(errors):
                 yield batch
             elif wants == "skip":
-                yield batch.filter(errors.is_null())
+                yield rows_where(batch, errors.is_null())
             else:  # They were looked for when the share was made, and would pass for rows of nulls.
                 raise self._refusal(f"an error row, {_example(batch)}")
 
@@ -141,7 +142,7 @@ class ViewRecipe:
         mask = mask_of(batch, self.where)
         if np.count_nonzero(mask) > len(mask) * _NEARLY_ALL:
             return batch
-        kept: pa.RecordBatch = batch.filter(pa.array(mask))
+        kept: pa.RecordBatch = rows_where(batch, mask)
         return kept
 
 
@@ -163,7 +164,7 @@ class _Appear:
 
 def _example(batch: pa.RecordBatch) -> str:
     """Tell the first error row of a batch that has one."""
-    rows: Any = batch.filter(batch.column(ERROR).is_valid())
+    rows: Any = rows_where(batch, batch.column(ERROR).is_valid())
     row: Any = rows.slice(0, 1).to_pylist()[0]
     key = json.dumps(row[KEY], default=str)
     return f"{key:.{_SHOWN}}: {row[ERROR]!r:.{_SHOWN}}"

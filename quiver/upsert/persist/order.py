@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quiver.casts.picking import rows_at
 from quiver.upsert.rows.hashing import places_by_hash
 
 __all__ = [
@@ -141,8 +142,7 @@ def same_as_next(hashes: Hashes, rows: Places, keys: Any) -> Bools:  # noqa: ANN
 
 def taken(rows: Any, places: Places) -> Any:  # noqa: ANN401
     """Give the rows at some places, of an array, a batch or a table."""
-    indices: Any = pa.array(places)
-    return rows.take(indices)
+    return rows_at(rows, places)
 
 
 def expand(starts: Places, ends: Places) -> Places:

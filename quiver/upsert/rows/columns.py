@@ -12,6 +12,7 @@ from pyarrow import types as kinds
 
 from quiver.casts.nested import decode
 from quiver.casts.nulls import nulls
+from quiver.casts.picking import rows_at
 from quiver.errors import InputError
 
 __all__ = [
@@ -61,7 +62,7 @@ def taken(array: Array, places: Places) -> Array:
     if kinds.is_string(array.type) and len(array) and array.null_count == len(array):
         return nulls(len(places), array.type)  # Errors, mostly: there are none.
     try:
-        return array.take(pa.array(places))
+        return rows_at(array, places)
     except pa.ArrowInvalid as error:
         raise _too_long(len(places), error) from error
 
@@ -102,7 +103,7 @@ def children(rows: pa.StructArray) -> list[Array]:
     places = pa.array(np.arange(len(rows)), mask=~valid(rows))
     # Runs have no nulls of their own, so flatten cannot put those of the row into them.
     return [
-        child.take(places) if _is_in_runs(field.type) else child
+        rows_at(child, places) if _is_in_runs(field.type) else child
         for child, field in zip(found, rows.type, strict=True)
     ]
 

@@ -13,6 +13,7 @@ from pyarrow import types as kinds
 from quiver.casts import conform
 from quiver.casts.nested import decode
 from quiver.casts.nulls import nulls
+from quiver.casts.picking import rows_at
 from quiver.errors import InputError
 from quiver.promote import common_type, is_void
 from quiver.schemas import same_type
@@ -105,7 +106,7 @@ def _fits(array: Array, field: Any) -> bool:  # noqa: ANN401
 
 def _without(array: Array, bad: Mask) -> Array:
     """Give an array with null where it is bad."""
-    return array.take(pa.array(np.arange(len(array)), mask=bad))
+    return rows_at(array, pa.array(np.arange(len(array)), mask=bad))
 
 
 def struct_of(

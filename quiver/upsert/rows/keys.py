@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from quiver.casts.nested import decode
+from quiver.casts.picking import rows_at
 from quiver.errors import InputError
 from quiver.upsert.rows.columns import Array, Mask, children, is_true, valid
 
@@ -169,7 +170,7 @@ def _values(array: Array, counts: npt.NDArray[np.int64]) -> Array:
         # A view has an offset for each list, others have one more behind the last.
         starts = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)[: len(counts)]
         places = np.repeat(starts - (ends - counts), counts) + np.arange(counts.sum())
-        return array.values.take(pa.array(places))
+        return rows_at(array.values, places)
 
 
 def _add_map(array: Array, there: Mask, parts: _Parts) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quiver.casts.picking import rows_where
 from quiver.errors import InputError, MissingError
 from quiver.ship.objects import Bucket, open_bucket
 from quiver.upsert.persist import Collection, Snapshot, changes, rows_as_of
@@ -189,11 +190,11 @@ def _shown(
             errors: Any = batch.column(ERROR)
             if columns.errors == "only":
                 if errors.null_count < len(errors):
-                    yield columns.rows(batch.filter(errors.is_valid()), schema)
+                    yield columns.rows(rows_where(batch, errors.is_valid()), schema)
             elif errors.null_count == len(errors):
                 yield columns.rows(batch, schema)
             elif errors.null_count:
-                yield columns.rows(batch.filter(errors.is_null()), schema)
+                yield columns.rows(rows_where(batch, errors.is_null()), schema)
     except MissingError as error:
         error.hint = "it was swept while this was read; look again"
         raise

@@ -14,6 +14,7 @@ from persist_kit import Rig
 from pyarrow import types as kinds
 
 from quiver.casts import conform
+from quiver.casts.picking import rows_at
 from quiver.ipc import child_types
 from quiver.testing.drawn_types import types
 from quiver.testing.drawn_values import arrays
@@ -82,7 +83,7 @@ def diffs(
     )
     names = key_bytes(keys).to_pylist()
     first = pa.array([n for n, name in enumerate(names) if names.index(name) == n], pa.int64())
-    keys, values = keys.take(first), values.take(first)
+    keys, values = rows_at(keys, first), rows_at(values, first)
     count = len(first)
     return pa.table(
         [
@@ -187,3 +188,25 @@ def test_what_is_folded_and_merged_in_pieces_is_the_same(small, data: st.DataObj
         found = list(rows_as_of(rig.store, rig.snapshot, 0, epoch=epoch))
         assert rows_of(found) == wanted[epoch]
         assert sum(batch.num_rows for batch in found) == len(wanted[epoch])
+
+
+def test_matrices_that_are_folded_and_merged_stay_with_their_keys(small, monkeypatch) -> None:
+    """Arrow picks other rows of fixed-size lists in fixed-size lists (``casts.picking``)."""
+    monkeypatch.setattr(writing, "BATCH_BYTES", 1 << 20)  # Ranges are parts of batches then.
+    kind, count = pa.list_(pa.list_(pa.int32(), 2), 3), 40
+    inner = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6 * count, dtype=np.int32)), 2)
+    matrices = pa.FixedSizeListArray.from_arrays(inner, 3)
+    schema = pa.schema([("k", pa.int32()), ("v", kind)])
+    rows = pa.record_batch([pa.array(np.arange(count, dtype=np.int32)), matrices], schema=schema)
+    key, value = (pa.schema([schema.field(name)]) for name in ("k", "v"))
+    rig = Rig(definition=Definition(key, value, 1))
+    definition = rig.snapshot.definition
+    plain = conform(rows, pa.schema([*definition.key, *definition.value]))
+    table = diffs(definition, plain, 1, diff=1)
+    wanted = rows_of(table.combine_chunks().to_batches())
+    for epoch in (1, 2):
+        some = rows_at(plain, np.arange(epoch % 2, count, 2))
+        apply(rig, diffs(definition, some, epoch, diff=1))
+    tend(rig.writer, Limits(live_runs_max=1, past_runs_max=1, fold_rows_min=1), clock=rig.clock)
+    close_all()
+    assert rows_of(list(rows_as_of(rig.store, rig.snapshot, 0, epoch=2))) == wanted

@@ -29,7 +29,8 @@ another measure; the store makes none either.
   disk; a chain whose nodes have a disk each has more.
 - *p99*: one behind the other, and then one each 10 ms on either side: a disk that is asked again at
   once answers in half the time, and a store asks three to ten times as often as a chain does. Of
-  each round by itself, medians of those; milliseconds are of all rounds together.
+  each round by itself, medians of those; milliseconds are of all rounds together. Ten of each
+  side go before: calls are opened for the first one, which is told by itself.
 - *Bare Flight* behind both is what they would take with nothing of a chain around: processes that
   write, sync, pass on and hand acks back (`bench/chain/bare.py`). Where it is beyond a goal itself,
   no chain of nodes that sync before they pass on by Flight reaches that on this machine.

@@ -24,7 +24,15 @@
 =============  ====================================================================
 """
 
-from quiver.disk.ahead import fetch, fetch_ranges, is_mapped, let_go, read_along, read_apart
+from quiver.disk.ahead import (
+    fetch,
+    fetch_ranges,
+    is_mapped,
+    let_go,
+    read_along,
+    read_apart,
+    write_soon,
+)
 from quiver.disk.aside import is_aside, remove_forgotten, write_aside
 from quiver.disk.calls import keep_memory
 from quiver.disk.copying import copy_bytes, write_parts
@@ -90,4 +98,5 @@ __all__ = [
     "write_aside",
     "write_new",
     "write_parts",
+    "write_soon",
 ]

@@ -18,7 +18,7 @@ from typing import Final
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
-__all__ = ["fetch", "fetch_ranges", "is_mapped", "let_go", "read_along", "read_apart"]
+__all__ = ["fetch", "fetch_ranges", "is_mapped", "let_go", "read_along", "read_apart", "write_soon"]
 
 _PIECE: Final = 128 << 10
 """For one advice the system fetches no more than it would read ahead, which is this by default."""
@@ -33,6 +33,15 @@ def fetch(file: File, offset: int, length: int) -> None:
 def is_mapped(view: memoryview) -> bool:
     """Whether bytes are those of a mapped file, and not a copy of them."""
     return isinstance(view.obj, mmap.mmap)
+
+
+def write_soon(file: File, offset: int, length: int) -> None:
+    """Begin to write ``[offset, offset + length)`` to the disk, so that a sync has less to do.
+
+    Unlike the rest it may raise StorageError: a failure is that of a sync.
+    """
+    if isinstance(file, LocalFile):
+        file.write_back(offset, length, wait=False)
 
 
 def fetch_ranges(view: memoryview, ranges: Iterable[tuple[int, int]]) -> None:

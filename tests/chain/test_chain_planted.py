@@ -19,7 +19,7 @@ from quiver.chain.rolling import CommitNow, CutNow
 from quiver.chain.sealing import Answer
 from quiver.errors import QuiverError
 
-TRIES = 150
+TRIES = 400
 
 
 def no_fence(patch):

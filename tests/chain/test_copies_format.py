@@ -44,8 +44,10 @@ def test_golden_bytes_are_read_and_written_as_ever():
         golden = (GOLDEN / name).read_bytes()
         assert decode_state(golden) == state
         assert encode_state(state) == golden
-    assert encode_front(*FRONT) == (GOLDEN / "front").read_bytes()
-    decode_front((GOLDEN / "front").read_bytes(), *FRONT)
+    assert encode_front(*FRONT, version=1) == (GOLDEN / "front").read_bytes()
+    assert encode_front(*FRONT) == (GOLDEN / "front-2").read_bytes()
+    for name in ("front", "front-2"):
+        decode_front((GOLDEN / name).read_bytes(), *FRONT)
     assert encode_mark(Mark(3, 4_711)) == (GOLDEN / "mark").read_bytes()
     assert decode_mark((GOLDEN / "mark").read_bytes()) == Mark(3, 4_711)
     assert decode_floor((GOLDEN / "floor").read_bytes()) == 8
@@ -83,8 +85,8 @@ def test_any_byte_that_changes_or_is_missing_is_found(data, decode):
         with pytest.raises(DamageError):
             decode(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
     newer = bytearray(data)
-    newer[8] = 2
-    with pytest.raises(VersionError, match="version 2"):
+    newer[8] = 3
+    with pytest.raises(VersionError, match="version 3"):
         decode(repaired(bytes(newer)))
 
 

@@ -9,8 +9,12 @@ import pytest
 from chain_oracle import check_partition
 from chain_world import World
 
+from quiver.chain.loading import LoaderRules
+from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.happenings import Acked, Opened
 from quiver.chain.loading.mailbox import Mailbox
+from quiver.chain.loading.outbox import Waiting
+from quiver.chain.peers import Ack
 from quiver.chain.placing import Node
 from quiver.errors import (
     CapacityError,
@@ -150,3 +154,20 @@ def test_times_that_are_none_are_refused(world, time_ns):
     with pytest.raises(InputError, match="no time"):
         loader.send({"events": BATCH}, time_ns=time_ns, timeout=0)
     assert loader.send({"events": BATCH}, time_ns=(1 << 63) - 1, timeout=0).wal_seq == 0
+
+
+def test_an_ack_wakes_the_driver_only_for_what_waits_for_it():
+    woken = []
+    driver = Driver("core_0", LoaderRules(), by="me", wake=lambda: woken.append(None))
+    assert driver.hear(0, Ack(0, 1))
+    assert driver.outbox.acked_seq == 1
+    assert not woken
+    assert not driver.hear(1, Ack(0, 2))  # Of another stream.
+    driver.outbox.add(Waiting(2, 0, pa.py_buffer(b"entry")))
+    driver.hear(0, Ack(0, 1))
+    driver.outbox.take()
+    driver._is_ending = True
+    driver.hear(0, Ack(0, 2))
+    driver._is_ending, driver._refusals = False, 1
+    driver.hear(0, Ack(0, 3))
+    assert len(woken) == 3

@@ -71,7 +71,9 @@ def test_entries_that_wait_go_as_one_frame(kept, peer):
     kept.hold.set()
     told.wait(lambda: told.acks and told.acks[-1].length == 2_000_000)
     stream.close()
-    assert len(kept.sizes) < 100
+    alone = kept.sizes.count(1000)
+    assert alone < 300  # While little is under way nothing waits for more.
+    assert len(kept.sizes) - alone < 100
     assert max(kept.sizes) > 1 << 18
     assert max(kept.sizes) <= 1 << 20
 

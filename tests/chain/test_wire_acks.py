@@ -65,14 +65,15 @@ def test_a_node_that_ends_says_no_more_acks(kept, server, peer):
         list(acks)
 
 
-@pytest.mark.parametrize("sender", ["", "a"])
-def test_small_acks_wait_for_more_between_nodes_and_not_before_a_loader(monkeypatch, sender):
+@pytest.mark.parametrize("chain", [("a",), ("a", "b"), ("b", "a", "c"), ("b", "a")], ids=str)
+def test_small_acks_wait_for_more_at_a_tail_that_is_not_alone(monkeypatch, chain):
     monkeypatch.setattr(incoming, "_LINGER_SECONDS", PATIENCE)
-    stream = Incoming(ROUTE._replace(sender=sender), "a", options=CALM)
+    sender = "" if chain[0] == "a" else "b"
+    stream = Incoming(ROUTE._replace(sender=sender, chain=chain), "a", options=CALM)
     told = stream.acks()
     assert next(told)[0].kind is FrameKind.HEARTBEAT
     stream._acked(Ack(10, 1))
-    if sender:
+    if chain == ("b", "a"):
         more = threading.Thread(target=lambda: stream._acked(Ack(1 << 20, 2)))
         more.start()  # Until then nothing is told.
         assert next(told)[0].offset == 1 << 20

@@ -124,14 +124,17 @@ class BlockCopy:
                 self._check_open(entries.epoch)
                 copy = admit(copy, Frame(entries.epoch, entries.offset, len(entries.body)))
                 extent = extent_behind(entries.frames or self.looked_at(entries).frames, extent)
-                if extent.last_seq != entries.last_seq:
-                    raise InputError(
-                        f"a frame says that it ends with entry {entries.last_seq}, and it ends "
-                        f"with {extent.last_seq}"
-                    )
+                if (last := extent.last_seq) != entries.last_seq:
+                    raise InputError(f"a frame says {entries.last_seq}, and ends with entry {last}")
             check_length(self.name, extent.length, self._rules)
             log.append([entries.body for entries in frames], extent)
             return extent
+
+    def make_room(self) -> None:
+        """Have small entries that come need no larger file."""
+        with self._lock:
+            if self._log is not None and self._state.sealed is None:
+                self._log.make_room()
 
     def sync(self) -> Extent:
         """Return once all that was appended survives a power cut; who waits for it is told."""

@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 VERSION: Final = 1
+LOG_VERSION: Final = 2
 NUMBER_MAX: Final = (1 << 63) - 1
 CHAIN_MAX: Final = 16
 TEXT_BYTES_MAX: Final = 255
@@ -183,9 +184,9 @@ def decode_state(data: bytes) -> CopyState:
 # log ----------------------------------------------------------------------------------------------
 
 
-def encode_front(number: int, partition: bytes) -> bytes:
+def encode_front(number: int, partition: bytes, *, version: int = LOG_VERSION) -> bytes:
     """Write how a log begins: whose it is, as number and digest (16 bytes) of the partition."""
-    data = FRONT.pack(_LOG, VERSION, 0, 0, number, partition, 0)[: -CRC.size]
+    data = FRONT.pack(_LOG, version, 0, 0, number, partition, 0)[: -CRC.size]
     return data + CRC.pack(crc32c(data))
 
 
@@ -194,12 +195,12 @@ def decode_front(data: bytes, number: int, partition: bytes) -> None:
     expected = encode_front(number, partition)
     if len(data) < len(expected):
         raise TornEntry("a log of a block begins too short", expected=len(expected))
-    if data[: FRONT.size] == expected:
+    if data[: FRONT.size] in (expected, encode_front(number, partition, version=1)):
         return
     magic, version = struct.unpack_from("<8sH", data)
-    if magic == _LOG and version != VERSION and crc32c(data[: FRONT.size - 4]) == _crc_of(data):
+    if magic == _LOG and version > LOG_VERSION and crc32c(data[: FRONT.size - 4]) == _crc_of(data):
         raise VersionError(
-            f"it has format version {version}, this Quiver reads {VERSION}",
+            f"it has format version {version}, this Quiver reads {LOG_VERSION} and older",
             hint="install a newer Quiver",
         )
     raise DamagedEntry("a log of a block begins otherwise", expected=expected.hex())

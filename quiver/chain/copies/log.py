@@ -20,9 +20,10 @@ from quiver.chain.copies.format import (
     encode_front,
     encode_mark,
 )
+from quiver.chain.copies.room import add_room, is_unfinished, room_wanted
 from quiver.chain.peers import BlockName
 from quiver.disk import Disk, File
-from quiver.errors import DamagedEntry, DamageError, InputError, TornEntry
+from quiver.errors import DamagedEntry, DamageError, InputError, QuiverError, TornEntry
 from quiver.wal.writer import Writer
 
 __all__ = ["BlockLog"]
@@ -43,6 +44,7 @@ class BlockLog:
         self._mark = mark
         self._entry_bytes_max = entry_bytes_max
         self._sync_lock = threading.Lock()
+        self._room_end = 0
         self.extent = extent
         self.synced = extent
         """As far as it survives a power cut."""
@@ -112,10 +114,12 @@ class BlockLog:
             for _, frame in entries_between(file, LOG_BEGIN, end, entry_bytes_max=limit):
                 extent = extent.with_frame(frame)
         except DamageError as error:
-            fault = type(error)(
+            place = LOG_BEGIN + extent.length
+            kind = TornEntry if is_unfinished(file, place, end) else type(error)
+            fault = kind(
                 error.message,
                 path=disk.locate(path),
-                offset=LOG_BEGIN + extent.length,
+                offset=place,
                 expected=error.expected,
                 found=error.found,
             )
@@ -134,8 +138,29 @@ class BlockLog:
         """Write entries that were checked; taken back as a whole if the disk refuses."""
         if self.synced.length > self._mark.length:
             self._put_mark()
-        self._writer.append(bodies, last_seq=extent.last_seq)
+        try:
+            self._writer.append(bodies, last_seq=extent.last_seq)
+        except BaseException:
+            self._room_end = 0  # What was ahead may be cut off as well.
+            raise
         self.extent = extent
+
+    def make_room(self) -> None:
+        """See to it that small entries have room ahead, for as long as the disk has some.
+
+        Raises PoisonedError: what is written ahead is a part of the next sync.
+        """
+        end = LOG_BEGIN + self.extent.length
+        begin = max(self._room_end, end)
+        if not (size := room_wanted(begin - end, self.extent.length)):
+            return
+        try:
+            has_room = add_room(self._file, begin, size)
+        except QuiverError as error:
+            self._writer.poison(error)
+            self._writer.check()
+            raise
+        self._room_end = begin + size if has_room else 0
 
     def sync(self) -> Extent:
         """Return once all that was appended by now survives a power cut; gives how far that is.
@@ -182,6 +207,7 @@ class BlockLog:
             self._mark = Mark(self._mark.turn + 1, length)
             self._file.write(MARK_PLACES[self._mark.turn % 2], encode_mark(self._mark))
             self._file.sync()  # Before it is shorter: else the mark would miss what is gone.
+        if self._file.size() != LOG_BEGIN + length:
             self._file.truncate(LOG_BEGIN + length)
         with self._sync_lock:
             self.extent = self.synced = extent

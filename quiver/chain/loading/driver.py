@@ -119,8 +119,9 @@ class Driver:
                 self.outbox.acked(ack.last_seq)
                 self.trouble = None
                 self.changed.notify_all()
-            has_more = is_asked and bool(self.outbox.unsent_bytes)
-        if has_more:
+                self._mail.put(Acked(turn))
+            has_unsent = bool(self.outbox.unsent_bytes)
+        if is_asked and (has_unsent or self._held or self._is_ending or self._refusals):
             self._wake()
         return is_asked
 
@@ -192,7 +193,6 @@ class Driver:
             case Acked(turn):
                 if turn == self._flow.turn:
                     self._refusals = 0
-                    self._end_when_drained()
             case StreamBroke():
                 self._broke(happening)
             case Mended(pair):

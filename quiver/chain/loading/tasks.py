@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 
 from quiver.chain.loading.candidates import Candidates
 from quiver.chain.loading.happenings import (
-    Acked,
     Again,
     Begun,
     Claims,
@@ -303,7 +302,6 @@ class Tasks:
 
         def acked(ack: Ack) -> None:
             self._hear(turn, ack)
-            self._post(Acked(turn))
 
         def task() -> None:
             try:

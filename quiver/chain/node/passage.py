@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from typing import Final
 
 from quiver.chain.copies import BlockCopy
@@ -82,62 +81,74 @@ class Passage:
 
         Raises what broke it: what cannot be taken breaks it, too.
         """
+        size = len(entries.body)
         with self._writing:
-            with self._room:
+            with self._lock:
                 while self._queued_bytes >= QUEUE_BYTES_MAX and self._fault is None:
                     self._room.wait()
                 if self._fault is not None:
                     raise self._fault
-            with self._breaking():
-                entries = self._copy.looked_at(entries)
-                self._check(entries.frames)
-                self._take(len(entries.body))
-                self._copy.append(self._begun, [entries])
-            entries = entries._replace(frames=())  # They would keep as many objects as it waits.
-            with self._room:
+            try:
+                # With its frames it would keep as many objects as long as it waits.
+                seen = self._copy.looked_at(entries)
+                self._check(seen.frames)
+                self._take(size)
+                self._copy.append(self._begun, [seen])
+            except BaseException as error:
+                self._break(error)
+                raise
+            with self._lock:
                 if self._fault is not None:
                     raise self._fault
                 self._queue.append(entries)
-                self._queued_bytes += len(entries.body)
-        if len(entries.body) <= _ALONE_BYTES_MAX:
+                self._queued_bytes += size
+        if size <= _ALONE_BYTES_MAX:
             self._worker.hurry()
+            self._make_room()
         else:
             self._worker.wake()
 
-    @contextmanager
-    def _breaking(self) -> Iterator[None]:
-        """Whatever is raised breaks it."""
+    def _make_room(self) -> None:
+        """Prepare for the next small ones, behind these; what the disk says of it breaks it."""
         try:
-            yield
+            self._copy.make_room()
         except QuiverError as error:
             self.stop(error)
-            raise
-        except BaseException:
-            self.stop(RemoteError("a node stopped in the midst of its work", retryable=True))
-            raise
+
+    def _break(self, error: BaseException) -> None:
+        """Whatever is raised breaks it."""
+        if not isinstance(error, QuiverError):
+            error = RemoteError("a node stopped in the midst of its work", retryable=True)
+        self.stop(error)
 
     def _step(self) -> None:
         """Sync all that was written by now, and pass it on."""
         frames = self._taken()
         if not frames:
             return
-        with suppress(QuiverError), self._breaking():
+        try:
             extent = self._copy.sync()
             if self._behind is None:
                 self._tell_acked(Ack(extent.length, extent.last_seq))
             else:
                 for joined in _joined(frames):
                     self._behind.send(joined)
+        except QuiverError as error:
+            self.stop(error)
+        except BaseException as error:
+            self._break(error)
+            raise
         if self._queue:
             self._worker.wake()
 
     def _taken(self) -> Sequence[Entries]:
-        with self._room:
+        with self._lock:
             frames: list[Entries] = []
             while self._queue and len(frames) < _FRAMES_MAX and self._fault is None:
                 frames.append(self._queue.popleft())
                 self._queued_bytes -= len(frames[-1].body)
-            self._room.notify_all()
+            if frames:
+                self._room.notify_all()
             return frames
 
     def acked(self, ack: Ack) -> None:

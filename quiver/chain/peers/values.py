@@ -52,6 +52,8 @@ class Entries(NamedTuple):
     """The entries in it, where somebody has looked at all of them; views of the body."""
     own: Any = None
     """The buffer that the body is, if that is memory of Arrow's own: it goes on without a copy."""
+    message: Any = None
+    """All that it came as, head and body, in memory of Arrow's own: it may go on as that."""
 
 
 class Ack(NamedTuple):

@@ -23,11 +23,11 @@ from quiver.errors import DamagedEntry
 __all__ = [
     "BEHIND_BYTES_MAX",
     "SCHEMA",
+    "buffers_of",
     "joined",
     "send_frame",
     "sent",
     "taken",
-    "whole_buffer",
     "with_body",
 ]
 
@@ -116,10 +116,13 @@ def _value(batch: pa.RecordBatch) -> memoryview:
     return memoryview(batch.column(0)[0].as_buffer())
 
 
-def whole_buffer(body: memoryview) -> pa.Buffer | None:
-    """Give the buffer that a body which came over Flight is all of; None if it is a part of one."""
+def buffers_of(body: memoryview) -> tuple[pa.Buffer | None, pa.Buffer | None]:
+    """Give the buffer that a body which was sent is all of, and the one that has its head, too."""
     buffer: Any = body.obj
-    return buffer if isinstance(buffer, pa.Buffer) and len(buffer) == len(body) else None
+    if not isinstance(buffer, pa.Buffer):
+        return None, None
+    around = len(buffer) - len(body)
+    return buffer if not around else None, buffer if around == FRAME_BYTES else None
 
 
 def joined(bodies: Sequence[memoryview]) -> memoryview:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quiver.chain.peers import Ack, Entries, Peer, Route, Stream
-from quiver.chain.wire.bodies import sent, whole_buffer
+from quiver.chain.wire.bodies import buffers_of, sent
 from quiver.chain.wire.faults import to_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_told
 from quiver.chain.wire.messages import Frame, FrameKind
@@ -21,8 +21,8 @@ from quiver.errors import ClosedError, DamagedEntry, InputError, QuiverError, Re
 
 __all__ = ["Incoming"]
 
-_LINGER_SECONDS: Final = 0.005
-"""For so long acks go no further back between nodes: the tail has told the loader already, and who
+_LINGER_SECONDS: Final = 0.025
+"""For so long a tail keeps acks for the node before it: it has told the loader itself, and who
 carries them takes a processor from what comes next."""
 _PATIENCE: Final = 10
 """So many times longer than acks are waited for: heartbeats stand behind a large frame on its way,
@@ -52,7 +52,8 @@ class Incoming:
         self._changed = threading.Condition()
         self._ack: Ack | None = None
         self._fault: QuiverError | None = None
-        self._is_over = False
+        self._is_over = self._lingers = False
+        self._told = 0
 
     def open(self, peer: Peer, watchdog: Watchdog) -> None:
         """Open the stream of the node; raises why it does not."""
@@ -90,19 +91,17 @@ class Incoming:
         number, epoch = self.route.block.number, self.route.epoch
         heartbeat = Frame(FrameKind.HEARTBEAT, number, epoch)
         yield heartbeat, b""
-        told = Ack(0, -1)
-
-        def is_urgent() -> bool:
-            much = self._ack is not None and self._ack.length - told.length >= _MUCH_BYTES
-            return much or not self.route.sender or self._fault is not None or self._is_over
-
+        chain = self.route.chain
+        is_tail = len(chain) > 1 and chain[-1] == self._node
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_news, self._options.heartbeat)
-                if self._ack is not None:
-                    self._changed.wait_for(is_urgent, _LINGER_SECONDS)
+                if self._ack is not None and is_tail:
+                    self._lingers = True
+                    self._changed.wait_for(self._is_urgent, _LINGER_SECONDS)
+                    self._lingers = False
                 ack, self._ack = self._ack, None
-                told = ack or told
+                self._told = ack.length if ack is not None else self._told
                 fault, is_over = self._fault, self._is_over
             if ack is not None:
                 yield Frame(FrameKind.ACK, number, epoch, *ack), b""
@@ -124,7 +123,8 @@ class Incoming:
     def _acked(self, ack: Ack) -> None:
         with self._changed:
             self._ack = ack
-            self._changed.notify_all()
+            if not self._lingers or self._is_urgent():
+                self._changed.notify_all()
 
     def _silent(self) -> None:
         """Give up: nobody speaks. Who reads stays where it is until TCP gives up as well."""
@@ -147,17 +147,16 @@ class Incoming:
         if frame.number != self.route.block.number:
             raise DamagedEntry("a frame is of another block", found=frame.number)
         if frame.kind is FrameKind.ENTRIES:
+            own, message = buffers_of(body)
             self._stream.send(
-                Entries(
-                    frame.epoch,
-                    frame.offset,
-                    frame.last_seq,
-                    body,
-                    own=whole_buffer(body),
-                )
+                Entries(frame.epoch, frame.offset, frame.last_seq, body, own=own, message=message)
             )
         elif frame.kind is not FrameKind.HEARTBEAT:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")
+
+    def _is_urgent(self) -> bool:
+        much = self._ack is not None and self._ack.length - self._told >= _MUCH_BYTES
+        return much or self._fault is not None or self._is_over
 
     def _has_news(self) -> bool:
         return self._ack is not None or self._fault is not None or self._is_over

@@ -9,8 +9,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from quiver.clock import SystemClock
@@ -34,23 +34,27 @@ class Calls:
         self._is_over = False
         self._ended = threading.Event()
 
-    @contextmanager
-    def calling(self, cancel: Callable[[], object] | None = None) -> Iterator[None]:
+    def calling(self, cancel: Callable[[], object] | None = None) -> _Call:
         """Be in Flight, and say how that is cancelled; a process that ends lets no thread in.
 
         Such a thread ends by SystemExit, of which nothing is printed.
         """
-        under_way, ended = self._under_way, self._ended
-        key, thread = object(), threading.current_thread()
-        under_way[key] = thread, cancel
-        try:
-            if self._is_over and thread is not threading.main_thread():
-                raise SystemExit
-            yield
-        finally:
-            del under_way[key]
-            if self._is_over:
-                ended.set()
+        return _Call(self, cancel)
+
+    def enter(self, call: _Call) -> None:
+        """Begin one; raises SystemExit."""
+        thread = threading.current_thread()
+        call.under_way, call.ended = self._under_way, self._ended
+        call.under_way[call] = thread, call.cancel
+        if self._is_over and thread is not threading.main_thread():
+            self.leave(call)
+            raise SystemExit
+
+    def leave(self, call: _Call) -> None:
+        """End it."""
+        del call.under_way[call]
+        if self._is_over:
+            call.ended.set()
 
     def end(self) -> None:
         """Cancel what can be, and wait a moment for all of it."""
@@ -70,6 +74,26 @@ class Calls:
                     with suppress(Exception):  # It is over anyway.
                         cancel()
             self._ended.wait(left_ns / SECOND)
+
+
+class _Call:
+    """One call. Entered in Python each time a frame is sent: no generator, which takes longer."""
+
+    __slots__ = ("_calls", "cancel", "ended", "under_way")
+
+    ended: threading.Event
+    under_way: dict[object, tuple[threading.Thread, Callable[[], object] | None]]
+    """Of the process that entered it."""
+
+    def __init__(self, calls: Calls, cancel: Callable[[], object] | None) -> None:
+        self._calls = calls
+        self.cancel = cancel
+
+    def __enter__(self) -> None:
+        self._calls.enter(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.leave(self)
 
 
 _calls: Final = Calls()

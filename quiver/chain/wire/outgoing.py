@@ -11,12 +11,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pyarrow import flight
 
 from quiver.chain.peers import Ack, Entries, Route, SilentError
-from quiver.chain.wire.bodies import SCHEMA, joined, send_frame, taken
+from quiver.chain.wire.bodies import BEHIND_BYTES_MAX, SCHEMA, joined, send_frame, taken
 from quiver.chain.wire.faults import from_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import encode_message
@@ -33,6 +33,9 @@ from quiver.errors import (
 )
 
 __all__ = ["Outgoing"]
+
+_ALONE_BYTES_MAX: Final = 256 << 10
+"""While no more than this is under way little goes at once, and waits for no more to come."""
 
 
 class Outgoing:
@@ -57,6 +60,8 @@ class Outgoing:
         self._end = self._acked = -1
         self._is_closed = self._is_left = False
         self._fault: QuiverError | None = None
+        self._is_writing = self._has_written = False
+        self._failed: Exception | None = None
         self._reader: Any = None
 
     def begin(
@@ -98,8 +103,30 @@ class Outgoing:
             if self._is_closed:
                 raise ClosedError(f"the stream to {self._node} is closed")
             self._end += size
-            self._queue.append(entries)
-            self._changed.notify_all()
+            is_alone = self._end - self._acked <= _ALONE_BYTES_MAX and not self._queue
+            is_alone = is_alone and size <= BEHIND_BYTES_MAX and not self._is_writing
+            if is_alone:
+                self._is_writing = True
+            else:
+                self._queue.append(entries)
+                self._changed.notify_all()
+        if is_alone:
+            self._write_alone(entries)
+
+    def _write_alone(self, entries: Entries) -> None:
+        """Write little by whoever brings it: to wake another thread takes longer than that."""
+        failed: Exception | None = None
+        try:
+            with calling(self._leave):
+                self._write([entries])
+        except (QuiverError, *FLIGHT_ERRORS) as error:
+            failed = error  # The writing thread tells it, for it waits for the reason.
+        finally:
+            with self._changed:
+                self._is_writing, self._has_written = False, True
+                self._failed = failed
+                if failed or self._queue or self._is_closed or self._fault:
+                    self._changed.notify_all()
 
     def close(self) -> None:
         """End the stream; nothing is told any more."""
@@ -118,6 +145,7 @@ class Outgoing:
             try:
                 while (entries := self._next()) is not None:
                     self._write(entries)
+                    self._is_writing = False
             except QuiverError as error:
                 self._break(error)
             except FLIGHT_ERRORS as error:
@@ -140,11 +168,12 @@ class Outgoing:
     def _next(self) -> list[Entries] | None:
         """Gather what may go as one frame; nothing of it is a heartbeat; None: it is over."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._queue or self._is_closed or self._fault, self._options.heartbeat
-            )
+            self._wait_for_work()
+            if self._failed is not None:
+                raise self._failed
             if self._fault or (self._is_closed and not self._queue):
                 return None
+            self._is_writing = True
             found: list[Entries] = []
             size = 0
             while self._queue and (
@@ -158,12 +187,27 @@ class Outgoing:
                 size += len(found[-1].body)
             return found
 
+    def _wait_for_work(self) -> None:
+        """Wait until the writer is free and there is something to be done, if only a heartbeat."""
+
+        def is_due() -> bool:
+            has_work = bool(self._queue or self._is_closed or self._fault or self._failed)
+            return has_work and not self._is_writing
+
+        while not self._changed.wait_for(is_due, self._options.heartbeat):
+            if not self._is_writing and not self._has_written:
+                return
+            self._has_written = False
+
     def _write(self, entries: list[Entries]) -> None:
         number = self._route.block.number
         if not entries:
             send_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
             return
         first, last = entries[0], entries[-1]
+        if first is last and first.message is not None:
+            self._writer.write_metadata(first.message)  # It was of this block when it came.
+            return
         frame = Frame(FrameKind.ENTRIES, number, first.epoch, first.offset, last.last_seq)
         own = first.own if first is last else None
         send_frame(self._writer, frame, joined([each.body for each in entries]), own=own)

@@ -10,8 +10,8 @@ what could not be heard meanwhile: all begin anew.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Self
 
 from quiver.clock import Clock
 from quiver.units import SECOND
@@ -36,15 +36,19 @@ class Watched:
         """Note that it was heard."""
         self.heard_ns = self._dog.now_ns()
 
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        """Do not listen while one's own work keeps one from it."""
+    def busy(self) -> Self:
+        """Do not listen while one's own work keeps one from it: to be entered."""
+        return self
+
+    def __enter__(self) -> Self:
+        """Begin such work."""
         self.is_busy = True
-        try:
-            yield
-        finally:
-            self.heard()
-            self.is_busy = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it; that counts as heard."""
+        self.heard()
+        self.is_busy = False
 
     def stop(self) -> None:
         """Watch it no more; may be called again."""

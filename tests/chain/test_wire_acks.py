@@ -15,7 +15,7 @@ from quiver.chain.sealing import Sealed
 from quiver.chain.wire import RemotePeer, Server, WireOptions, incoming
 from quiver.chain.wire import server as server_module
 from quiver.chain.wire.incoming import Incoming
-from quiver.chain.wire.messages import FrameKind
+from quiver.chain.wire.messages import Frame, FrameKind
 from quiver.chain.wire.watch import Watchdog
 from quiver.clock import SystemClock
 from quiver.errors import ClosedError, FencedError, MissingError, RemoteError
@@ -83,6 +83,37 @@ def test_small_acks_wait_for_more_at_a_tail_that_is_not_alone(monkeypatch, chain
     stream._acked(Ack((1 << 20) + 10, 3))
     stream.end(RemoteError("it ends", path="a"))  # And what waits goes before that.
     assert [frame.kind for frame, _ in told] == [FrameKind.ACK, FrameKind.ERROR]
+
+
+def test_a_loader_is_told_at_once_unless_more_that_it_sent_is_not_safe_yet(monkeypatch):
+    monkeypatch.setattr(incoming, "_LOADERS_SECONDS", PATIENCE)
+    stream = Incoming(ROUTE, "a", options=CALM)
+    stream._stream = Swallows()
+    told = stream.acks()
+    assert next(told)[0].kind is FrameKind.HEARTBEAT
+    body = memoryview(bytes(1 << 20))
+    for number in range(4):
+        stream._pass_on(Frame(FrameKind.ENTRIES, BLOCK.number, 5, number << 20, number), body)
+    stream._acked(Ack(1 << 20, 0))
+    more = threading.Thread(target=lambda: stream._acked(Ack(2 << 20, 1)))
+    more.start()
+    assert next(told)[0].offset == 2 << 20  # Not each of them.
+    more.join()
+    stream._acked(Ack(3 << 20, 2))
+    more = threading.Thread(target=lambda: stream._acked(Ack(4 << 20, 3)))
+    more.start()
+    assert next(told)[0].offset == 4 << 20  # There is no more: of that it is told at once.
+    more.join()
+
+
+class Swallows:
+    """A stream that takes all."""
+
+    def send(self, _):
+        pass
+
+    def close(self):
+        pass
 
 
 def test_a_tail_that_falls_silent_is_not_waited_for(kept, server, monkeypatch):

@@ -29,6 +29,9 @@ _PATIENCE: Final = 10
 and whoever sends finds out by himself that nobody is there."""
 _MUCH_BYTES: Final = 1 << 20
 """Of so much they go at once: the node before may wait for room."""
+_LOADERS_SECONDS: Final = 0.005
+_LOADERS_BYTES: Final = 2 << 20
+"""So long, and for so much, a loader is told nothing while more of what it sent is not safe yet."""
 
 
 class _Over:
@@ -53,7 +56,7 @@ class Incoming:
         self._ack: Ack | None = None
         self._fault: QuiverError | None = None
         self._is_over = self._lingers = False
-        self._told = 0
+        self._told = self._came = 0
 
     def open(self, peer: Peer, watchdog: Watchdog) -> None:
         """Open the stream of the node; raises why it does not."""
@@ -93,12 +96,13 @@ class Incoming:
         yield heartbeat, b""
         chain = self.route.chain
         is_tail = len(chain) > 1 and chain[-1] == self._node
+        linger = _LINGER_SECONDS if is_tail else 0 if self.route.sender else _LOADERS_SECONDS
         while True:
             with self._changed:
                 self._changed.wait_for(self._has_news, self._options.heartbeat)
-                if self._ack is not None and is_tail:
+                if self._ack is not None and linger:
                     self._lingers = True
-                    self._changed.wait_for(self._is_urgent, _LINGER_SECONDS)
+                    self._changed.wait_for(self._is_urgent, linger)
                     self._lingers = False
                 ack, self._ack = self._ack, None
                 self._told = ack.length if ack is not None else self._told
@@ -148,6 +152,7 @@ class Incoming:
             raise DamagedEntry("a frame is of another block", found=frame.number)
         if frame.kind is FrameKind.ENTRIES:
             own, message = buffers_of(body)
+            self._came = frame.offset + len(body)
             self._stream.send(
                 Entries(frame.epoch, frame.offset, frame.last_seq, body, own=own, message=message)
             )
@@ -155,8 +160,12 @@ class Incoming:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")
 
     def _is_urgent(self) -> bool:
-        much = self._ack is not None and self._ack.length - self._told >= _MUCH_BYTES
-        return much or self._fault is not None or self._is_over
+        if self._ack is None or self._fault is not None or self._is_over:
+            return True
+        untold = self._ack.length - self._told
+        if self.route.sender:
+            return untold >= _MUCH_BYTES
+        return untold >= _LOADERS_BYTES or self._ack.length >= self._came
 
     def _has_news(self) -> bool:
         return self._ack is not None or self._fault is not None or self._is_over

@@ -29,7 +29,8 @@ NAMES: Final = ("n1", "n2", "n3")
 LARGE_BYTES: Final = 1 << 20
 SMALL_BYTES: Final = 10_000
 _LARGE_COUNT: Final = 64
-_SMALL_COUNT: Final = 400
+_SMALL_COUNT: Final = 2000
+_PACED_COUNT: Final = 400
 _EVERY: Final = 0.01
 _FIRST: Final = 10
 """So many of each are waited for before others are timed: calls are opened for the first one."""
@@ -133,7 +134,7 @@ def throughput(bench: Bench, cluster: Cluster) -> None:
 def latency(bench: Bench, cluster: Cluster) -> None:
     """Compare how long each entry is waited for: one behind the other, and at one rate."""
     for every, said, name in ((0.0, "one at a time", "waits"), (_EVERY, "100 a second", "paced")):
-        count = _FIRST + max(int(_SMALL_COUNT * bench.scale), 10)
+        count = _FIRST + max(int((_PACED_COUNT if every else _SMALL_COUNT) * bench.scale), 10)
         all_of = bench.interleave(**_waits(bench, cluster, count, every))
         found = {side: [each[_FIRST:] for each in rounds] for side, rounds in all_of.items()}
         bench.more[name] = {side: joined(each) for side, each in found.items()}

@@ -59,11 +59,13 @@ def copies(disk: MemoryDisk | None = None, rules: CopyRules = RULES) -> Copies:
     return Copies(disk or MemoryDisk(), rules)
 
 
-def append(shelf: Copies, *seqs: int, route: Route = ROUTE, sync: bool = True) -> bytes:
+def append(
+    shelf: Copies, *seqs: int, route: Route = ROUTE, sync: bool = True, rows: int = 2
+) -> bytes:
     """Append entries to a block, one frame each, behind what it has."""
     copy = shelf[route.block]
     stream = copy.begin(route)
-    bodies = [entry(seq) for seq in seqs]
+    bodies = [entry(seq, rows=rows) for seq in seqs]
     at = copy.holding.length
     for seq, body in zip(seqs, bodies, strict=True):
         copy.append(stream, [Entries(route.epoch, at, seq, memoryview(body))])

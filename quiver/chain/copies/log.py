@@ -20,7 +20,7 @@ from quiver.chain.copies.format import (
     encode_front,
     encode_mark,
 )
-from quiver.chain.copies.room import add_room, is_unfinished, room_wanted
+from quiver.chain.copies.room import LEAST_BYTES, add_room, is_unfinished
 from quiver.chain.peers import BlockName
 from quiver.disk import Disk, File
 from quiver.errors import DamagedEntry, DamageError, InputError, QuiverError, TornEntry
@@ -152,15 +152,15 @@ class BlockLog:
         """
         end = LOG_BEGIN + self.extent.length
         begin = max(self._room_end, end)
-        if not (size := room_wanted(begin - end, self.extent.length)):
+        if begin - end >= LEAST_BYTES:
             return
         try:
-            has_room = add_room(self._file, begin, size)
+            added = add_room(self._file, begin)
         except QuiverError as error:
             self._writer.poison(error)
             self._writer.check()
             raise
-        self._room_end = begin + size if has_room else 0
+        self._room_end = begin + added if added else 0
 
     def sync(self) -> Extent:
         """Return once all that was appended by now survives a power cut; gives how far that is.

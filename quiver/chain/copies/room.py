@@ -17,32 +17,28 @@ from quiver.disk import File, write_soon
 from quiver.errors import QuiverError
 from quiver.wal.format import ENTRY_OVERHEAD, LENGTH
 
-__all__ = ["add_room", "is_unfinished", "room_wanted"]
+__all__ = ["LEAST_BYTES", "add_room", "is_unfinished"]
 
-_LEAST: Final = 64 << 10
-_MOST: Final = 2 << 20
+LEAST_BYTES: Final = 64 << 10
+"""With less than that left there is to be more: no small frame is larger."""
+_ZEROS: Final = bytes(128 << 10)
+"""So little at a time that a disk is done with it before the next entry comes to it."""
 _PIECE: Final = 64 << 10
 _PAGE: Final = 4096
-_ZEROS: Final = bytes(_MOST)
 
 
-def room_wanted(left: int, log_bytes: int) -> int:
-    """Say how many zeros to add where so many are left: as many as the log has, within bounds."""
-    return min(max(log_bytes, 2 * _LEAST), _MOST) if left < _LEAST else 0
-
-
-def add_room(file: File, place: int, byte_count: int) -> bool:
-    """Write zeros from ``place`` on, not durably; False if the disk refuses, or has no more.
+def add_room(file: File, place: int) -> int:
+    """Write zeros from ``place`` on, not durably, and say how many; 0 if the disk refuses.
 
     Nothing is lost by that: whoever finds no room grows the file, and tells what the disk says.
     Raises what the disk raises if they cannot be on their way to it.
     """
     try:
-        file.write(place, memoryview(_ZEROS)[:byte_count])
+        file.write(place, _ZEROS)
     except QuiverError:
-        return False
-    write_soon(file, place, byte_count)
-    return True
+        return 0
+    write_soon(file, place, len(_ZEROS))
+    return len(_ZEROS)
 
 
 def is_unfinished(file: File, begin: int, end: int) -> bool:

@@ -114,7 +114,7 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
 	QUIVER_MUTANTS=1000 QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_CAMPAIGN=all \
 		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all QUIVER_UPSERT=all QUIVER_EXPORT=all \
-		$(BIN)/python -m pytest -n $(JOBS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper \
+		$(BIN)/python -m pytest -n $(WORKERS) tests/power tests/crash tests/damage tests/sink tests/ship/shipper \
 		tests/upsert/feeding tests/upsert/persist/test_pieces.py tests/progress/test_holes.py \
 		tests/export/test_export_of_stores.py tests/scan/test_open_log_races.py tests/engine/test_wal_promises.py tests/fuzz --timeout 3600
 	@echo "kills of Spark and of all others, side by side"
@@ -134,7 +134,7 @@ crash-others: $(READY) ## kills of queues, pipelines, upserts and chains
 	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -p no:xdist tests/upsert/tending
 	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
-	QUIVER_CHAIN=all $(BIN)/python -m pytest -n $(JOBS) tests/chain -m slow
+	QUIVER_CHAIN=all $(BIN)/python -m pytest -n $(WORKERS) tests/chain -m slow
 	QUIVER_CHAIN=all $(BIN)/python -m pytest -p no:xdist tests/chain/test_subscribing_planted.py
 	QUIVER_CHAIN_FAULTS=$(CHAIN_FAULTS) $(BIN)/python -m pytest -p no:xdist tests/crash/test_chain_soak.py
 	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600

@@ -44,7 +44,8 @@ another measure; the store makes none either.
 ## Where a small entry's time goes
 
 Traced on 2026-11-28, 10 KB and three copies, one behind the other, by one clock in all processes;
-before what D214 tells it took 3.7 ms in the median, behind it 2.6:
+before what D214 tells it took 3.7 ms in the median, behind it 2.6. What D221 tells came later and
+took off another quarter; it is in the rows above, and not in this table:
 
 | part | ms before | ms |
 |---|---:|---:|

@@ -32,6 +32,7 @@ _LARGE_COUNT: Final = 64
 _SMALL_COUNT: Final = 2000
 _PACED_COUNT: Final = 400
 _EVERY: Final = 0.01
+_SHOWN: Final = 401
 _FIRST: Final = 10
 """So many of each are waited for before others are timed: calls are opened for the first one."""
 _WARM_BYTES: Final = 256 << 20
@@ -137,7 +138,7 @@ def latency(bench: Bench, cluster: Cluster) -> None:
         count = _FIRST + max(int((_PACED_COUNT if every else _SMALL_COUNT) * bench.scale), 10)
         all_of = bench.interleave(**_waits(bench, cluster, count, every))
         found = {side: [each[_FIRST:] for each in rounds] for side, rounds in all_of.items()}
-        bench.more[name] = {side: joined(each) for side, each in found.items()}
+        bench.more[name] = {side: _quantiles(joined(each)) for side, each in found.items()}
         for copies in _COPIES:
             over, under = found[f"chain_{copies}"], found["single"]
             goal: Any = {"wanted": ("at most", 4.0)} if copies == max(_COPIES) else {}
@@ -199,6 +200,12 @@ def paced(act: Callable[[], Any], count: int, every: float) -> list[float]:
 def joined(rounds: Iterable[list[float]]) -> list[float]:
     """Give what was measured in all rounds."""
     return list(chain.from_iterable(rounds))
+
+
+def _quantiles(values: list[float]) -> list[float]:
+    """Give what a picture shows of many: as many values of each share."""
+    shown: list[float] = np.quantile(values, np.linspace(0, 1, _SHOWN)).tolist()
+    return shown
 
 
 def _median(values: list[float]) -> float:

@@ -115,10 +115,11 @@ class Outgoing:
 
     def _write_alone(self, entries: Entries) -> None:
         """Write little by whoever brings it: to wake another thread takes longer than that."""
-        failed: Exception | None = None
+        failed: Exception | None = RemoteError("a write was interrupted", path=self._node)
         try:
             with calling(self._leave):
                 self._write([entries])
+            failed = None
         except (QuiverError, *FLIGHT_ERRORS) as error:
             failed = error  # The writing thread tells it, for it waits for the reason.
         finally:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from node_processes import PATIENCE, Load, Processes, small
 
 from quiver.chain import SubscriberRules
+from quiver.chain.copies.entries import ENTRY_BYTES_MAX
 from quiver.chain.copies.format import LOG_BEGIN
-from quiver.errors import SubscriberError
+from quiver.errors import DamageError, SubscriberError
+from quiver.wal.format import frame_at
 
 pytestmark = pytest.mark.timeout(240)
 CHILD = Path(__file__).parents[1] / "kit" / "subscriber_child.py"
@@ -47,6 +49,14 @@ class Child:
         self.acked += [
             int(n) for word, n in zip(rest[::2], rest[1::2], strict=False) if word == "acked"
         ]
+
+
+def end_of_entries(log: memoryview) -> int:
+    end = LOG_BEGIN
+    with suppress(DamageError):
+        while True:
+            end = frame_at(log, end, ENTRY_BYTES_MAX).end
+    return end
 
 
 @contextmanager
@@ -111,7 +121,8 @@ def test_r44_a_cut_in_the_midst_of_an_ack_costs_that_one_alone(tmp_path):
             nodes.nodes[name].kill()
             log = tmp_path / name / "acks.s" / f"{opened.number:016d}.log"
             data = log.read_bytes()
-            with log.open("ab") as file:  # An entry of which a part came to the disk.
+            with log.open("r+b") as file:  # An entry of which a part came to the disk.
+                file.seek(end_of_entries(memoryview(data)))
                 file.write(data[LOG_BEGIN : LOG_BEGIN + 100])
         for name in opened.locations:
             nodes.restart(name)

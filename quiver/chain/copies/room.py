@@ -15,7 +15,7 @@ from typing import Final
 
 from quiver.disk import File, write_soon
 from quiver.errors import QuiverError
-from quiver.wal.format import ENTRY_OVERHEAD, LENGTH
+from quiver.wal.format import LENGTH
 
 __all__ = ["LEAST_BYTES", "add_room", "is_unfinished"]
 
@@ -24,7 +24,6 @@ LEAST_BYTES: Final = 64 << 10
 _ZEROS: Final = bytes(128 << 10)
 """So little at a time that a disk is done with it before the next entry comes to it."""
 _PIECE: Final = 64 << 10
-_PAGE: Final = 4096
 
 
 def add_room(file: File, place: int) -> int:
@@ -44,16 +43,15 @@ def add_room(file: File, place: int) -> int:
 def is_unfinished(file: File, begin: int, end: int) -> bool:
     """Whether what stands from ``begin`` to ``end`` of a file is room, or a write stopped in it.
 
-    ``begin`` is where no good entry begins. A process that is killed while it writes stops at the
-    end of a page, so zeros from a page's begin inside the entry to the end of the file are what it
-    did not come to; an entry that is wrong and all there is damage.
+    ``begin`` is where no good entry begins. A process that is killed while it writes leaves zeros
+    from somewhere inside the entry to the end of the file, its checksum among them. An entry that
+    is wrong and has one is damage.
     """
     last = _behind_last(file, begin, end)
-    page = -(-last // _PAGE) * _PAGE
-    if last == begin or page >= end:
+    if last in (begin, end):
         return last == begin
     length = int.from_bytes(file.read(begin, LENGTH.size), "little")
-    return page < begin + length + ENTRY_OVERHEAD
+    return last <= begin + LENGTH.size + length
 
 
 def _behind_last(file: File, begin: int, end: int) -> int:

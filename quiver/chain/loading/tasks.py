@@ -350,11 +350,23 @@ class Tasks:
         self.after(Again(act))
 
     def mend(self, pair: tuple[str, str]) -> None:
-        """Let two nodes that did not reach each other be tried again later, each time later yet."""
-        key = min(pair), max(pair)
-        self._breaks[key] += 1
-        seconds = min(AVOIDED * 2 ** (self._breaks[key] - 1), AVOIDED_MAX)
-        self.after(Mended(pair), seconds=seconds)
+        """Let two nodes that did not reach each other be tried again later, each time later yet.
+
+        Not later yet if this loader does not reach the second one either: then it is not their
+        link. With all pairs avoided there would be one copy, though all nodes are well again.
+        """
+
+        def task() -> None:
+            self._around.clock.pause(_LISTEN_SECONDS)  # It was asked for its promise by now.
+            seconds = AVOIDED
+            if not self._hearing.is_quiet(pair[1]):
+                with self._lock_of_answers:
+                    self._breaks[key := (min(pair), max(pair))] += 1
+                    seconds = min(AVOIDED * 2 ** (self._breaks[key] - 1), AVOIDED_MAX)
+            self._around.clock.pause(seconds - _LISTEN_SECONDS)
+            self._post(Mended(pair))
+
+        self._spawn(task)
 
     def slow(self, epoch: int) -> None:
         """Say a little later that a claim was waited for."""

@@ -352,18 +352,18 @@ class Tasks:
     def mend(self, pair: tuple[str, str]) -> None:
         """Let two nodes that did not reach each other be tried again later, each time later yet.
 
-        Not later yet if this loader does not reach the second one either: then it is not their
-        link. With all pairs avoided there would be one copy, though all nodes are well again.
+        At once if this loader does not reach the second one either: that node is done without as
+        long as it is quiet, and with its links avoided behind that a block has too few copies,
+        though all nodes are well again.
         """
 
         def task() -> None:
             self._around.clock.pause(_LISTEN_SECONDS)  # It was asked for its promise by now.
-            seconds = AVOIDED
             if not self._hearing.is_quiet(pair[1]):
                 with self._lock_of_answers:
                     self._breaks[key := (min(pair), max(pair))] += 1
                     seconds = min(AVOIDED * 2 ** (self._breaks[key] - 1), AVOIDED_MAX)
-            self._around.clock.pause(seconds - _LISTEN_SECONDS)
+                self._around.clock.pause(seconds - _LISTEN_SECONDS)
             self._post(Mended(pair))
 
         self._spawn(task)

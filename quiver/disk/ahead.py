@@ -1,7 +1,7 @@
 """Tell the system what will be read, so that it is fetched at once and nothing else is.
 
-All of it is advice about speed: it changes no byte, reports no failure, and does nothing for files
-and views that are not those of a ``LocalDisk``.
+All of it is advice about speed: it changes no byte, reports no failure (``write_soon`` does), and
+does nothing for files and views that are not those of a ``LocalDisk``.
 
 Without advice a page of a mapped file that is not in memory is read with all that is around it, as
 much as the disk's ``read_ahead_kb`` says, which is megabytes on some machines; and reads of many

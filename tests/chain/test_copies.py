@@ -35,18 +35,6 @@ from quiver.segment import open_bytes
 from quiver.testing import MemoryDisk
 
 
-@pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk()
-
-
-@pytest.fixture
-def shelf(disk):
-    made = copies(disk)
-    made.prepare(ROUTE, LAYOUT)
-    return made
-
-
 def test_a_log_is_the_entries_as_they_came(shelf, disk):
     data = append(shelf, 1, 2, 5)
     file = disk.open(LOG)

@@ -28,19 +28,6 @@ from quiver.errors import (
     MissingError,
     PoisonedError,
 )
-from quiver.testing import MemoryDisk
-
-
-@pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk()
-
-
-@pytest.fixture
-def shelf(disk):
-    made = copies(disk)
-    made.prepare(ROUTE, LAYOUT)
-    return made
 
 
 def test_a_torn_end_is_cut_off(shelf, disk):

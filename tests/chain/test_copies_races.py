@@ -7,26 +7,13 @@ import threading
 import blake3
 import pytest
 from chain_wire_kit import PATIENCE
-from copies_kit import BLOCK, LAYOUT, ROUTE, append, copies, read, reopened, sealed
+from copies_kit import BLOCK, append, copies, read, reopened, sealed
 
 from quiver.chain.peers import BlockName, Finished
 from quiver.errors import CapacityError, DamagedEntry, MissingError
-from quiver.testing import MemoryDisk
 
 DATA = bytes(range(256)) * 40
 WANTED = Finished(3, blake3.blake3(DATA).digest(), len(DATA))
-
-
-@pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk()
-
-
-@pytest.fixture
-def shelf(disk):
-    made = copies(disk)
-    made.prepare(ROUTE, LAYOUT)
-    return made
 
 
 def test_a_segment_that_is_fetched_twice_at_once_is_kept_whole(shelf, disk):

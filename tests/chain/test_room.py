@@ -27,23 +27,10 @@ from quiver.chain.peers import Ack, Entries
 from quiver.chain.workers import ThreadWorkers
 from quiver.disk import LocalDisk
 from quiver.errors import CapacityError, DamagedEntry, PoisonedError, QuiverError, StorageError
-from quiver.testing import MemoryDisk
 from quiver.testing.memory_file import MemoryFile
 
 LARGE = 70_000
 """Rows of an entry that is no small one."""
-
-
-@pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk()
-
-
-@pytest.fixture
-def shelf(disk):
-    made = copies(disk)
-    made.prepare(ROUTE, LAYOUT)
-    return made
 
 
 def log_bytes(disk) -> bytes:

@@ -6,7 +6,7 @@
                     ^ where the next one goes
 
 A sync of a file that grew waits for the journal of its file system, that of one that did not writes
-what changed and no more. Pure of what entries are: it is about bytes behind the last one.
+what changed and no more.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from chain_wire_kit import BLOCK, CALM, PATIENCE, ROUTE, Told, entries
 from memory_peer import MemoryPeer
 from tcp_proxy import TcpProxy
 
+from quiver.chain.peers import Route, SilentError
 from quiver.chain.sealing import Sealed
 from quiver.chain.wire import RemotePeer, Server, WireOptions
 from quiver.chain.wire.watch import Watchdog
@@ -147,10 +148,28 @@ def test_a_node_that_does_not_open_in_time_is_given_up():
     with behind_a_link(options) as (_, peer, link):
         peer.prepare(ROUTE, "")
         link.cut()
-        with pytest.raises(RemoteError) as caught:
+        with pytest.raises(SilentError) as caught:
             Told().open(peer)
-        assert caught.value.retryable
+        assert (caught.value.retryable, caught.value.path) == (True, "a")
         link.heal()
+
+
+def test_each_node_gives_up_on_the_next_before_it_is_given_up_itself(monkeypatch):
+    limits = []
+
+    def asked(peer: RemotePeer, message: object, kind: type, *, seconds: float) -> object:
+        limits.append(seconds)
+        raise RemoteError("it is enough to know how long this may take")
+
+    monkeypatch.setattr(RemotePeer, "ask", asked)
+    chain = ("a", "b", "c")
+    for name in chain:
+        peer = RemotePeer(name, lambda: "nowhere:1", options=WireOptions(prompt=0.8))
+        with pytest.raises(RemoteError):
+            peer.stream(Route(BLOCK, 5, chain), acked=print, broken=print)
+    assert limits[0] == 0.8
+    assert limits == sorted(limits, reverse=True)
+    assert len(set(limits)) == len(chain)
 
 
 def test_a_call_through_a_cut_link_ends_in_time():

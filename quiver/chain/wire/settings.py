@@ -36,8 +36,8 @@ class WireOptions:
     timeout: float = 5.0
     """Of a call that moves no data."""
     prompt: float = 1.0
-    """Of one that a loader waits for: a fence, room for a block, a stream, for each node that it
-    goes through. Whoever takes longer is done without."""
+    """Of one that a loader waits for: a fence, room for a block, a stream through all of its nodes.
+    Whoever takes longer is done without."""
     copy_timeout: float = 600.0
     """Of a call that makes or copies a segment."""
     frame_bytes: int = 1 << 20

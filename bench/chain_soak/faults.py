@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULTS", "Struck", "kinds_for", "plan", "strike"]
 
-_PLACES: Final = {1: ("tail",), 2: ("head", "tail"), 3: ("head", "middle", "tail")}
+_PLACES: Final = {2: ("head", "tail"), 3: ("head", "middle", "tail")}
+_TOO_FEW: Final = "too few copies yet"
+"""Where a block has not as many locations as it should, since another fault was only just over."""
 _STATES: Final = frozenset({"kill -9", "stopped", "link down", "drain"})
 
 
@@ -94,16 +96,20 @@ def _victim(play: Play, kind: str, spared: tuple[str, ...]) -> tuple[str, dict[s
     chain = found[play.rng.choice(sorted(found))]
     at = play.rng.randrange(len(chain)) if play.aim < 0 else min(play.aim, len(chain) - 1)
     node = play.small_node if kind == "disk full" else chain[at]
-    places = _places(found, node)
+    places = _places(play, found, node)
     return None if node in spared or not places else (node, places)
 
 
-def _places(found: dict[str, tuple[str, ...]], node: str) -> dict[str, str]:
+def _places(play: Play, found: dict[str, tuple[str, ...]], node: str) -> dict[str, str]:
     return {
-        name: _PLACES[len(chain)][chain.index(node)] if len(chain) in _PLACES else "middle"
+        name: _place(play, name, chain, _PLACES[play.setup.rf[name]][chain.index(node)])
         for name, chain in found.items()
         if node in chain
     }
+
+
+def _place(play: Play, name: str, chain: tuple[str, ...], place: str) -> str:
+    return _TOO_FEW if len(chain) < play.setup.rf[name] else place
 
 
 def _node(play: Play, kind: str, spared: tuple[str, ...]) -> Struck | None:
@@ -158,6 +164,7 @@ def _pair(play: Play, kind: str, spared: tuple[str, ...]) -> Struck | None:
             play.network.mend(one, other)
 
     place = "first two" if at == 0 else "last two"
+    place = _place(play, partition, found[partition], place)
     told = " and ".join(f"{one} to {other}" for one, other in ways)
     return Struck(kind, told, back, pairs[at], {partition: place})
 
@@ -200,7 +207,7 @@ def _auditor(play: Play, kind: str, spared: tuple[str, ...]) -> Struck | None:
     if name not in play.nodes or name in spared:
         return None
     node = play.nodes[name]
-    struck = Struck(kind, name, lambda: None, (name,), _places(chains(play), name))
+    struck = Struck(kind, name, lambda: None, (name,), _places(play, chains(play), name))
     node.kill()
 
     def back() -> None:

@@ -49,9 +49,11 @@ AVOIDED: Final = 10.0
 AVOIDED_MAX: Final = 600.0
 """Seconds for which two nodes that did not reach each other are not neighbours: twice as long each
 time."""
-_WIDEN_SECONDS: Final = 2.0
+_WIDEN_SECONDS: Final = 1.0
 _LISTEN_SECONDS: Final = 1.0
 _LISTEN_TRIES: Final = 10
+_BACK_SECONDS: Final = 0.5
+_BACK_TRIES: Final = 20
 
 Pairs: TypeAlias = frozenset[tuple[str, str]]
 Post: TypeAlias = Callable[[Happening], None]
@@ -248,8 +250,8 @@ class Tasks:
 
         def task() -> None:
             try:
-                for _ in range(_LISTEN_TRIES):
-                    self._around.clock.pause(_LISTEN_SECONDS)
+                for _ in range(_BACK_TRIES):
+                    self._around.clock.pause(_BACK_SECONDS)
                     if not self._hearing.is_quiet(name):
                         return
                     with suppress(QuiverError):

@@ -12,6 +12,9 @@ __all__ = ["EXPORT", "KIND", "SENDERS", "over_grpc", "over_http"]
 
 EXPORT = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 KIND = {"Content-Type": "application/x-protobuf"}
+_GONE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+"""Of a server that ends: without a connection, and of a call that it ends. Both are to be repeated,
+as OTLP has it."""
 
 
 def over_http(here: Served, body: bytes) -> str:
@@ -34,7 +37,7 @@ def over_grpc(here: Served, body: bytes) -> str:
             channel.unary_unary(EXPORT)(body, timeout=PATIENCE)
         except grpc.RpcError as error:
             details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
-            if error.code() is grpc.StatusCode.UNAVAILABLE and not details:
+            if error.code() in _GONE and not details:
                 return "gone"
             return "later" if Status.FromString(details).details else str(error.code())
     return "200"

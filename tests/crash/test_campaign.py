@@ -34,7 +34,7 @@ PLAN = Plan(
 )
 KINDS: tuple[FaultKind, ...] = ("EIO",)
 if IS_WHOLE:
-    PLAN, KINDS = Plan(images_per_life=60, faults_per_life=14), FAULT_KINDS
+    PLAN, KINDS = Plan(images_per_life=45, faults_per_life=11), FAULT_KINDS
 
 
 @pytest.mark.parametrize("life", QuiverSubject(by_lot=BY_LOT).lives)

@@ -1,7 +1,7 @@
 """A writer that does one act after the other between the looks of a reader, at each of them.
 
-Plain runs begin at every eighth look, each play and kind of log at another one of eight;
-``QUIVER_RACES=all`` begins at each.
+Plain runs begin at every thirteenth look, each play and kind of log at another one of those;
+``QUIVER_RACES=all`` at every second, and ``every`` at each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import quiver
 from quiver.disk import Disk
 from quiver.scan import OpenBundle, SegmentRef
 
-STEP = 1 if os.environ.get("QUIVER_RACES") == "all" else 13
+STEP = {"every": 1, "all": 2}.get(os.environ.get("QUIVER_RACES", ""), 13)
 KEEP = {"segment": {"target_size": "1GiB", "max_open_duration": "1h"}}
 CONFIGS: dict[str, dict[str, Any]] = {
     "punched": {"wal": {"reclaim_size": 1}},

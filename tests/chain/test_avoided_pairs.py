@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from quiver.chain.loading.happenings import Happening, Mended
 from quiver.chain.loading.tasks import Surroundings, Tasks
 from quiver.chain.metadata import Metadata
+from quiver.errors import RemoteError
 from quiver.slots import SlotTable
 
 
@@ -18,9 +20,12 @@ class Clock:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.meanwhile: Callable[[], None] = int
 
     def pause(self, seconds: float) -> None:
         self.seconds += seconds
+        happens, self.meanwhile = self.meanwhile, int
+        happens()
 
     def monotonic_ns(self) -> int:
         return int(self.seconds * 1e9)
@@ -77,3 +82,24 @@ def test_a_node_that_nobody_reaches_is_not_held_against_its_links() -> None:
     alone.tasks._hearing.hear("b")
     assert alone.seconds_until_mended(("a", "b")) == 10
     assert alone.seconds_until_mended(("a", "b")) == 20
+
+
+@pytest.mark.parametrize(
+    ("takes", "error", "is_away"),
+    [(0.2, None, False), (0.3, None, True), (0.1, RemoteError("no"), True)],
+)
+def test_a_node_that_is_back_within_the_second_was_away_all_the_same(takes, error, is_away) -> None:
+    alone = Alone()
+
+    def promises() -> None:
+        with suppress(RemoteError), alone.tasks._hearing.asked("b"):
+            alone.clock.seconds += takes
+            if error:
+                raise error
+        alone.tasks._hearing.hear("b")
+
+    for _ in range(2):
+        alone.clock.meanwhile = promises
+        seconds = alone.seconds_until_mended(("a", "b"))
+        assert (seconds < 2) == is_away
+    assert alone.seconds_until_mended(("a", "b")) == pytest.approx(10 if is_away else 40)

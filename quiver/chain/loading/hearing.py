@@ -15,6 +15,8 @@ __all__ = ["QUIET_NS", "Hearing"]
 
 QUIET_NS: Final = 10_000_000_000
 """So long a node that did not answer is done without; it is asked again then."""
+_LATE_NS: Final = 250_000_000
+"""Who answers later than that was away; a node that is there promises in some milliseconds."""
 
 
 class Hearing:
@@ -25,6 +27,8 @@ class Hearing:
         self._clock = clock
         self._lock = threading.Lock()
         self._since: dict[str, int] = {}
+        self._late: dict[str, int] = {}
+        """When a node last failed to answer in time."""
 
     def ask(self, name: str) -> None:
         """Say that a node is about to be asked: it is quiet from now on until it answers."""
@@ -34,15 +38,26 @@ class Hearing:
     @contextmanager
     def asked(self, name: str) -> Iterator[None]:
         """Ask a node; whatever it answers, it is heard, also if it refuses."""
+        begun_ns = self._clock.monotonic_ns()
         try:
             yield
         except RemoteError:
             self.ask(name)
+            self._note(name)
             raise
         except QuiverError:
-            self.hear(name)
+            self._answered(name, begun_ns)
             raise
+        self._answered(name, begun_ns)
+
+    def _answered(self, name: str, begun_ns: int) -> None:
+        if self._clock.monotonic_ns() - begun_ns > _LATE_NS:
+            self._note(name)
         self.hear(name)
+
+    def _note(self, name: str) -> None:
+        with self._lock:
+            self._late[name] = self._clock.monotonic_ns()
 
     def heard_first(self, nodes: Sequence[Node]) -> list[Node]:
         """Give the nodes that are not quiet; all, if none is left.
@@ -59,6 +74,12 @@ class Hearing:
         with self._lock:
             since = self._since.get(name)
         return since is not None and self._clock.monotonic_ns() - since < QUIET_NS
+
+    def was_away(self, name: str, since_ns: int) -> bool:
+        """Whether a node is done without, or was late since then: it itself, not a link to it."""
+        with self._lock:
+            late_ns = self._late.get(name)
+        return self.is_quiet(name) or (late_ns is not None and late_ns > since_ns)
 
     def hear(self, name: str) -> None:
         """Say that a node answered."""

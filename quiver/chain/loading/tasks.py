@@ -354,14 +354,15 @@ class Tasks:
     def mend(self, pair: tuple[str, str]) -> None:
         """Let two nodes that did not reach each other be tried again later, each time later yet.
 
-        At once if this loader does not reach the second one either: that node is done without as
+        At once if this loader did not reach the second one either: that node is done without as
         long as it is quiet, and with its links avoided behind that a block has too few copies,
         though all nodes are well again.
         """
+        begun_ns = self._around.clock.monotonic_ns()
 
         def task() -> None:
             self._around.clock.pause(_LISTEN_SECONDS)  # It was asked for its promise by now.
-            if not self._hearing.is_quiet(pair[1]):
+            if not self._hearing.was_away(pair[1], begun_ns):
                 with self._lock_of_answers:
                     self._breaks[key := (min(pair), max(pair))] += 1
                     seconds = min(AVOIDED * 2 ** (self._breaks[key] - 1), AVOIDED_MAX)

@@ -30,16 +30,9 @@ ASIDE = "core_0/0000000000000003.aside"
 
 
 @pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk()
-
-
-@pytest.fixture
-def shelf(disk):
-    made = copies(disk)
-    made.prepare(ROUTE, LAYOUT)
-    append(made, 1, 2)
-    return made
+def shelf(shelf):
+    append(shelf, 1, 2)
+    return shelf
 
 
 def settled(shelf):

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from bench.ingest import ours, raw
 from bench.ingest.bare import Bare, each_bare, grouped_bare
 from bench.ingest.frame import framed
+from bench.ingest.free import whole_for_free
 from bench.ingest.ours import INTERVAL, SEGMENT_BYTES, Bundles, Whole
 from bench.kit import Bench, quantile, warm
 from bench.wal.raw import append_each_synced, append_grouped
@@ -137,6 +138,7 @@ def path(bench: Bench) -> None:
         found = bench.interleave(
             ours=partial(_fresh, bench, partial(ours.whole, bundles=bundles)),
             raw=partial(_fresh, bench, bar),
+            free=partial(_fresh, bench, partial(whole_for_free, bundles=bundles)),
         )
         runs: list[Whole] = found["ours"]
         took = [run.seconds for run in runs]
@@ -151,12 +153,21 @@ def path(bench: Bench) -> None:
             / len(bundles)
             * 1e6,
         )
+        free: list[Whole] = found["free"]
+        bench.add(
+            "the same with segments that cost nothing",
+            found["raw"],
+            [run.seconds for run in free],
+            megabytes_per_second=sum(map(len, frames))
+            / statistics.median(run.seconds for run in free)
+            / 1e6,
+        )
         if rows == 1000:
-            _latencies(bench, runs)
+            _latencies(bench, runs, free)
         _sizes(bench, rows, runs)
 
 
-def _latencies(bench: Bench, runs: list[Whole]) -> None:
+def _latencies(bench: Bench, runs: list[Whole], free: list[Whole]) -> None:
     one = [1e-3] * len(runs)
     for share, wanted in ((0.5, None), (0.99, 1.0), (0.999, 8.0)):
         bench.add(
@@ -164,6 +175,9 @@ def _latencies(bench: Bench, runs: list[Whole]) -> None:
             [quantile(run.calls, share) for run in runs],
             one,
             wanted=None if wanted is None else ("at most", wanted),
+            with_segments_that_cost_nothing=statistics.median(
+                quantile(run.calls, share) * 1e3 for run in free
+            ),
         )
     for share, wanted in ((0.5, None), (0.99, 2.0)):
         bench.add(

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import json
 import os
+import pkgutil
 import pty
 import shutil
 import threading
@@ -14,15 +16,14 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import click
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from users_kit import USERS, batch, write
 
-import quiver
+import quiver.cli
 from quiver.cli.main import main
-from quiver.cli.program import Family, program
+from quiver.cli.program import program
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,14 @@ def run_quiver(*arguments: object) -> Result:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _verbs_are_loaded() -> None:
-    """Load every verb before a test replaces what one of them would import, and keep for good."""
+def _all_is_loaded() -> None:
+    """Load the whole program before a test replaces a name in it.
 
-    def load(family: Family) -> None:
-        context = click.Context(family)
-        for name in family.list_commands(context):
-            command = family.get_command(context, name)
-            if isinstance(command, Family):
-                load(command)
-
-    load(program)
+    A module that is first imported meanwhile would take what is there instead, and keep it for all
+    tests behind that one.
+    """
+    for module in pkgutil.walk_packages(quiver.cli.__path__, "quiver.cli."):
+        importlib.import_module(module.name)
 
 
 def tree_digest(folder: Path) -> str:

@@ -77,6 +77,9 @@ class Way:
 class Dog:
     """A watchdog that never calls anybody off."""
 
+    def now_ns(self) -> int:
+        return 0
+
     def watch(self, *_: Any) -> Dog:
         return self
 

@@ -143,6 +143,22 @@ def test_a_cut_link_is_noticed_at_both_ends():
         link.heal()
 
 
+@pytest.mark.parametrize("has_sent", [True, False], ids=["at work", "just opened"])
+def test_a_link_that_is_cut_one_way_is_noticed_though_heartbeats_come_back(has_sent):
+    with behind_a_link() as (_, peer, link):
+        told = Told()
+        peer.prepare(ROUTE, "")
+        stream = told.open(peer)
+        if has_sent:
+            stream.send(entries(0))
+            told.wait(lambda: told.acks)
+        link.cut_there()
+        stream.send(entries(5 * has_sent))
+        told.wait(lambda: told.errors)
+        assert isinstance(told.errors[0], SilentError)
+        link.heal()
+
+
 def test_a_node_that_does_not_open_in_time_is_given_up():
     options = WireOptions(heartbeat=0.02, silence=0.2, prompt=0.3)
     with behind_a_link(options) as (_, peer, link):

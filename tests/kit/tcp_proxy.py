@@ -15,8 +15,9 @@ class TcpProxy:
     def __init__(self, target: str = "") -> None:
         """Begin to listen; whoever comes before a target is known is sent away."""
         self.target = target
-        self._open = threading.Event()
+        self._open, self._there = threading.Event(), threading.Event()
         self._open.set()
+        self._there.set()
         self._over = False
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -31,12 +32,17 @@ class TcpProxy:
         """Let packets vanish."""
         self._open.clear()
 
+    def cut_there(self) -> None:
+        """Let those vanish that go to the target; what comes back goes through."""
+        self._there.clear()
+
     def heal(self) -> None:
+        self._there.set()
         self._open.set()
 
     def close(self) -> None:
         self._over = True
-        self._open.set()
+        self.heal()
         for each in (self._listening, *self._sockets):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -71,15 +77,19 @@ class TcpProxy:
                 except (OSError, ValueError):
                     near.close()
                     continue
-                self._start(self._pump, near, far)
-                self._start(self._pump, far, near)
+                self._start(self._pump, near, far, self._there)
+                self._start(self._pump, far, near, self._open)
 
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket, way: threading.Event) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
-                self._open.wait()
+                self._wait(way)
                 if self._over:
                     return
                 sink.sendall(data)
-            self._open.wait()
+            self._wait(way)
             sink.shutdown(socket.SHUT_WR)
+
+    def _wait(self, way: threading.Event) -> None:
+        way.wait()
+        self._open.wait()

@@ -55,7 +55,7 @@ class Incoming:
         self._changed = threading.Condition()
         self._ack: Ack | None = None
         self._fault: QuiverError | None = None
-        self._is_over = self._lingers = False
+        self._is_over = self._lingers = self._is_taking = False
         self._told = self._came = 0
 
     def open(self, peer: Peer, watchdog: Watchdog) -> None:
@@ -92,8 +92,7 @@ class Incoming:
     def acks(self) -> Iterator[tuple[Frame, bytes]]:
         """Give frames with what the chain has, heartbeats between them, at last why it ends."""
         number, epoch = self.route.block.number, self.route.epoch
-        heartbeat = Frame(FrameKind.HEARTBEAT, number, epoch)
-        yield heartbeat, b""
+        yield self._heartbeat(), b""
         chain = self.route.chain
         is_tail = len(chain) > 1 and chain[-1] == self._node
         linger = _LINGER_SECONDS if is_tail else 0 if self.route.sender else _LOADERS_SECONDS
@@ -116,13 +115,18 @@ class Incoming:
             if is_over:
                 return
             if ack is None:
-                yield heartbeat, b""
+                yield self._heartbeat(), b""
 
     def end(self, error: QuiverError) -> None:
         """Tell the other side why it ends; it hangs up then."""
         with self._changed:
             self._fault = self._fault or error
             self._changed.notify_all()
+
+    def _heartbeat(self) -> Frame:
+        """Say how far it heard; nothing of that while it works on what it heard last."""
+        heard = 0 if self._is_taking else self._came + 1
+        return Frame(FrameKind.HEARTBEAT, self.route.block.number, self.route.epoch, heard)
 
     def _acked(self, ack: Ack) -> None:
         with self._changed:
@@ -152,10 +156,11 @@ class Incoming:
             raise DamagedEntry("a frame is of another block", found=frame.number)
         if frame.kind is FrameKind.ENTRIES:
             own, message = buffers_of(body)
-            self._came = frame.offset + len(body)
+            self._came, self._is_taking = frame.offset + len(body), True
             self._stream.send(
                 Entries(frame.epoch, frame.offset, frame.last_seq, body, own=own, message=message)
             )
+            self._is_taking = False
         elif frame.kind is not FrameKind.HEARTBEAT:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")
 

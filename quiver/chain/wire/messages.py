@@ -62,7 +62,8 @@ class Frame(NamedTuple):
     """Of the block."""
     epoch: int = 0
     offset: int = 0
-    """Where the first byte belongs; of an ack, how much there is."""
+    """Where the first byte belongs; of an ack, how much there is; of a heartbeat that goes back,
+    one more than how much has come, 0 while it is worked on."""
     last_seq: int = -1
     body_len: int = 0
     body_crc: int = 0

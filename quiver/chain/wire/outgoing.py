@@ -17,6 +17,7 @@ from pyarrow import flight
 
 from quiver.chain.peers import Ack, Entries, Route, SilentError
 from quiver.chain.wire.bodies import BEHIND_BYTES_MAX, SCHEMA, joined, send_frame, taken
+from quiver.chain.wire.echo import Echo
 from quiver.chain.wire.faults import from_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import encode_message
@@ -74,6 +75,7 @@ class Outgoing:
     ) -> None:
         """Begin to send and to listen on the stream that the node has opened."""
         self._client = client  # It has to live as long as its calls.
+        self._echo = Echo(watchdog.now_ns)
         way = flight.FlightDescriptor.for_command(encode_message(Append(stream)))
         ticket = flight.Ticket(encode_message(Acks(stream)))
         try:
@@ -206,6 +208,8 @@ class Outgoing:
             send_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
             return
         first, last = entries[0], entries[-1]
+        end = last.offset + len(last.body)
+        self._echo.sends(end, end - self._acked)
         if first is last and first.message is not None:
             self._writer.write_metadata(first.message)  # It was of this block when it came.
             return
@@ -244,7 +248,7 @@ class Outgoing:
             raise DamagedEntry("a frame is of another block", found=frame.number)
         if self._is_closed:
             return  # It has only as long as silence may last to come to its end.
-        self._watched.heard()
+        self._watched.heard(self._heard(frame))
         if frame.kind is FrameKind.ERROR:
             told = from_text(bytes(body).decode("ascii", "replace"))
             raise told or RemoteError(f"{self._node} says what nobody understands", path=self._node)
@@ -254,6 +258,14 @@ class Outgoing:
                 self._changed.notify_all()
             with self._watched.busy():
                 self._tell_acked(Ack(frame.offset, frame.last_seq))
+
+    def _heard(self, frame: Frame) -> int | None:
+        """Give as of when a frame counts; None: now, as it comes."""
+        if frame.kind is FrameKind.ACK:
+            self._echo.heard(frame.offset)
+        elif frame.kind is FrameKind.HEARTBEAT and frame.offset:
+            return self._echo.heard(frame.offset - 1)
+        return None
 
     def _silent(self) -> None:
         text = f"{self._node} was silent for {self._options.silence:g} seconds"

@@ -32,9 +32,9 @@ class Watched:
         self.heard_ns = dog.now_ns()
         self.is_busy = False
 
-    def heard(self) -> None:
-        """Note that it was heard."""
-        self.heard_ns = self._dog.now_ns()
+    def heard(self, at_ns: int | None = None) -> None:
+        """Note that it was heard, now or then."""
+        self.heard_ns = self._dog.now_ns() if at_ns is None else max(self.heard_ns, at_ns)
 
     def busy(self) -> Self:
         """Do not listen while one's own work keeps one from it: to be entered."""

@@ -16,6 +16,7 @@ from tcp_proxy import TcpProxy
 from quiver.chain.peers import Route, SilentError
 from quiver.chain.sealing import Sealed
 from quiver.chain.wire import RemotePeer, Server, WireOptions
+from quiver.chain.wire.outgoing import Outgoing
 from quiver.chain.wire.watch import Watchdog
 from quiver.errors import ClosedError, RemoteError
 from quiver.testing.manual_clock import ManualClock
@@ -170,14 +171,31 @@ def test_a_node_that_does_not_open_in_time_is_given_up():
         link.heal()
 
 
+def test_a_link_that_is_cut_as_a_stream_begins_holds_up_nobody(monkeypatch):
+    with behind_a_link() as (_, peer, link):
+        begin = Outgoing.begin
+
+        def cut(stream: Outgoing, *arguments, **named) -> None:
+            link.cut()
+            begin(stream, *arguments, **named)
+
+        monkeypatch.setattr(Outgoing, "begin", cut)
+        told = Told()
+        peer.prepare(ROUTE, "")
+        told.open(peer)  # It returns, and is watched.
+        told.wait(lambda: told.errors)
+        assert isinstance(told.errors[0], SilentError)
+        link.heal()
+
+
 def test_each_node_gives_up_on_the_next_before_it_is_given_up_itself(monkeypatch):
     limits = []
 
-    def asked(peer: RemotePeer, message: object, kind: type, *, seconds: float) -> object:
+    def asked(peer: RemotePeer, *_: object, seconds: float) -> object:
         limits.append(seconds)
         raise RemoteError("it is enough to know how long this may take")
 
-    monkeypatch.setattr(RemotePeer, "ask", asked)
+    monkeypatch.setattr(RemotePeer, "_ask", asked)
     chain = ("a", "b", "c")
     for name in chain:
         peer = RemotePeer(name, lambda: "nowhere:1", options=WireOptions(prompt=0.8))

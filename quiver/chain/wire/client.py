@@ -67,7 +67,7 @@ _CHANNEL: Final[list[tuple[str, int | str]]] = [
     ("grpc.use_local_subchannel_pool", 1),  # Else a new client waits out the old one's back-off.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 1500),  # To connect may take so long: more than a stream.
 ]
 _SOONER: Final = 0.875
 """So much sooner each node gives up on the next than the one before it does, who hears it then."""
@@ -121,14 +121,15 @@ class RemotePeer:
         stream = Outgoing(route, told, options=self._options, acked=acked, broken=broken)
         place = route.chain.index(self._name) if self._name in route.chain else 0
         seconds = self._options.prompt * _SOONER**place
+        client = self._connect()
         try:
-            opened = self.ask(Opening(route), Opened, seconds=seconds)
+            # Over the connection that the stream will have: to begin on another one has no limit.
+            opened = self._ask(client, Opening(route), Opened, seconds=seconds)
         except RemoteError as error:
             if not isinstance(error.__cause__, flight.FlightTimedOutError):
                 raise
             raise SilentError(str(error), path=told, retryable=True) from error.__cause__
         calls = flight.FlightCallOptions(**self._calls)
-        client = self._connect()
         stream.begin(opened.stream, client, watchdog=self._watchdog, calls=calls)
         return stream
 
@@ -203,9 +204,14 @@ class RemotePeer:
     def ask(self, message: Message, kind: type[_T], *, seconds: float = 0.0) -> _T:
         """Ask for something, and give the answer, which is of this kind."""
         self._owner.check()
-        request = encode_message(message)
-        options = flight.FlightCallOptions(timeout=seconds or self._options.timeout, **self._calls)
         client = self._kept()
+        return self._ask(client, message, kind, seconds=seconds or self._options.timeout)
+
+    def _ask(
+        self, client: flight.FlightClient, message: Message, kind: type[_T], *, seconds: float
+    ) -> _T:
+        request = encode_message(message)
+        options = flight.FlightCallOptions(timeout=seconds, **self._calls)
         try:
             action = flight.Action(ACTION, request)
             with calling():

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from quiver.arrays import integers
 from quiver.bundle import RecordBundle
 from quiver.cursors.blocks import Block
 from quiver.cursors.message import Key, Message, Position
@@ -105,7 +106,7 @@ class _Block:
         seqs = self._reader.manifest.columns().wal_seq
         if times is None or seqs is None:
             raise InputError(f"{disk.locate(block.path)} does not say its times")
-        numbers: Any = seqs.to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = integers(seqs)
         order = wanted.order(times, numbers)
         if wanted.slot_ids is not None:
             order = order[np.isin(order, self._filled(wanted.slot_ids))]

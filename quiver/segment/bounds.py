@@ -30,6 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from quiver.arrays import truths
+
 __all__ = [
     "Bounds",
     "ColumnBounds",
@@ -259,7 +261,7 @@ def _chunk_numbers(chunks: Sequence[Column], kind: Column) -> _ChunkNumbers | No
         whole = pa.concat_arrays([chunk for chunk in chunks if len(chunk)])
         valid = None
         if whole.null_count:
-            valid = np.asarray(whole.is_valid().to_numpy(zero_copy_only=False))
+            valid = truths(whole.is_valid())
         values = _numbers(whole, kind, valid)
         if values is None:
             return None

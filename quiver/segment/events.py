@@ -7,12 +7,13 @@ counts as the nearest that they do, so that a search by range still finds the ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from quiver.arrays import truths
 from quiver.segment.tables import Column
 
 __all__ = ["EventRanges", "event_place", "event_ranges"]
@@ -64,7 +65,7 @@ def event_ranges(chunks: Sequence[Column]) -> EventRanges:
     low = high = values
     found.known[filled] = True
     if whole.null_count:
-        valid: Any = whole.is_valid().to_numpy(zero_copy_only=False)
+        valid = truths(whole.is_valid())
         low, high = np.where(valid, values, _NS_MAX), np.where(valid, values, _NS_MIN)
         found.known[filled] = np.logical_or.reduceat(valid, starts)
     factor = _FACTORS[whole.type.unit]

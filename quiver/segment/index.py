@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from quiver.arrays import integers, truths
 from quiver.errors import DamagedEntry
 from quiver.ipc import encode_file
 from quiver.segment.bounds import Bounds, ColumnBounds
@@ -95,7 +96,7 @@ class Index:
     def chunk_rows(self, entry: StreamEntry) -> npt.NDArray[np.int64]:
         """Give the rows of each chunk of a stream; DamagedEntry if it has another number."""
         values = self._chunk_rows[self._rows[entry.stream_id]].values
-        found: npt.NDArray[np.int64] = values.to_numpy(zero_copy_only=False).astype(np.int64)
+        found = integers(values)
         impossible = bool((found < 0).any() or (found > entry.row_count).any())
         if impossible or (len(found), int(found.sum())) != (entry.chunk_count, entry.row_count):
             raise DamagedEntry(
@@ -110,7 +111,7 @@ class Index:
         has = np.zeros(len(self._rows), bool)
         for column in self._bounds:
             owners = np.repeat(np.arange(len(has)), np.diff(column.offsets))
-            has[owners[column.flatten().is_valid().to_numpy(zero_copy_only=False)]] = True
+            has[owners[truths(column.flatten().is_valid())]] = True
         return {stream_id for stream_id, row in self._rows.items() if has[row]}
 
     def columns(self, stream_id: int, count: int) -> list[ColumnBounds]:

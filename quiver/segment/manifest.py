@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quiver.arrays import integers
 from quiver.errors import DamagedEntry
 from quiver.ipc import encode_file
 from quiver.segment.tables import (
@@ -136,7 +137,7 @@ class Manifest:
         """
         batch = read_table(data, bundle_count, schema=_SCHEMA)
         self._offsets, self._slots, self._streams, self._chunks = _references(batch)
-        index = _integers(need_column(batch, "bundle_index", pa.uint32()))
+        index = integers(need_column(batch, "bundle_index", pa.uint32()))
         _refuse("is out of order", index != np.arange(bundle_count))
         self._check_references(streams)
         self._extras: Mapping[str, Column] = {
@@ -177,7 +178,7 @@ class Manifest:
     def ingestion_ns(self) -> Integers | None:
         """Give when each bundle was appended, nanoseconds since 1970; None if nothing says."""
         column = self._extras["ingestion_ts"]
-        return None if column is None or column.null_count else _integers(column)
+        return None if column is None or column.null_count else integers(column)
 
     def references(self) -> References:
         """Give all references, in order of bundles."""
@@ -244,15 +245,10 @@ def _references(batch: pa.RecordBatch) -> tuple[Integers, Integers, Integers, In
         raise DamagedEntry("column 'slot_refs' has nulls", expected=0, found=items.null_count)
     inner = pa.RecordBatch.from_struct_array(items)
     slots, streams, chunks = (
-        _integers(need_column(inner, name, column_kind)) for name, column_kind in _REF
+        integers(need_column(inner, name, column_kind)) for name, column_kind in _REF
     )
-    offsets = _integers(lists.offsets)
+    offsets = integers(lists.offsets)
     return offsets - offsets[0], slots, streams, chunks
-
-
-def _integers(column: Column) -> Integers:
-    """Widen a column without nulls, so that sums and comparisons cannot wrap."""
-    return cast("Integers", column.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def _refuse(what: str, wrong: npt.NDArray[np.bool_], owners: Integers | None = None) -> None:

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from quiver.arrays import integers
 from quiver.casts.picking import rows_at
 from quiver.segment.tables import Column
 
@@ -271,5 +272,4 @@ def _number_runs(array: Column, rows: Numbers, offset_type: Any) -> Numbers:  # 
 
 def _by_appearance(array: Column) -> Numbers:
     encoded: Any = pc.dictionary_encode(array, null_encoding="encode")
-    numbers: Numbers = encoded.indices.to_numpy().astype(np.int64)
-    return numbers
+    return integers(encoded.indices)

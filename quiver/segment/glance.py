@@ -24,10 +24,13 @@ __all__ = ["Glance", "glance", "read_directory"]
 
 _NEAR: Final = 1 << 14
 """What is read of a segment at first: of a small one, that is all its tables."""
-_KEPT: Final = 64
-"""So many were decoded last and are not again: each slot is scanned by itself, and often."""
-_KEPT_BYTES: Final = 4 << 20
-"""They have no more bytes together, and take a few times as much: of many streams, fewer stay."""
+_KEPT: Final = 1024
+"""So many were decoded last and are not again: each slot is scanned by itself, and often. Of more
+segments, one after the other, none would be there when it is its turn again."""
+_KEPT_BYTES: Final = 8 << 20
+"""They have no more bytes together, and take a fifth more: of many streams, fewer stay."""
+_SLACK: Final = 16
+"""Before they are counted again they may have this part of it more."""
 
 
 _Decoded: TypeAlias = tuple[tuple[StreamEntry, ...], Description]
@@ -90,6 +93,8 @@ class _Directories:
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, Footer, int], _Decoded] = {}
+        self._new_bytes = 0
+        """About so many came since they were counted."""
 
     def read(self, data: bytes, footer: Footer, end: int) -> _Decoded:
         key = data, footer, end
@@ -99,16 +104,20 @@ class _Directories:
         if len(data) <= _KEPT_BYTES:
             self._known[key] = found  # Last, as the one that was used last.
             if is_new:
-                self._let_go()
+                self._new_bytes += len(data)
+                if self._new_bytes > _KEPT_BYTES // _SLACK or len(self._known) > _KEPT:
+                    self._let_go()
         return found
 
     def _let_go(self) -> None:
+        self._new_bytes = 0
         keys = list(self._known)
-        byte_count = sum(len(data) for data, *_ in keys)
-        while len(keys) > _KEPT or byte_count > _KEPT_BYTES:
-            oldest = keys.pop(0)
+        count, byte_count = len(keys), sum(len(data) for data, *_ in keys)
+        for oldest in keys:
+            if count <= _KEPT - _KEPT // _SLACK and byte_count <= _KEPT_BYTES:
+                return
             self._known.pop(oldest, None)
-            byte_count -= len(oldest[0])
+            count, byte_count = count - 1, byte_count - len(oldest[0])
 
 
 _DIRECTORIES: Final = _Directories()

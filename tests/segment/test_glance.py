@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pyarrow as pa
 import pytest
 from upstream_kit import arrow_file, assemble
@@ -9,6 +11,8 @@ from upstream_kit import arrow_file, assemble
 from quiver.errors import DamageError, MissingError
 from quiver.segment import SegmentReader, glance
 from quiver.segment.catalog import TRAILER_BYTES
+
+module = sys.modules[glance.__module__]
 
 
 def by_reader(disk, path):
@@ -67,3 +71,46 @@ def test_another_writers_file_and_another_segments_name_are_left_to_the_reader(s
 def test_a_file_that_is_gone_is_missing(shelf):
     with pytest.raises(MissingError):
         glance(shelf.disk, "0000000000000001.qseg")
+
+
+@pytest.fixture
+def decoded(monkeypatch) -> list[bytes]:
+    """What was decoded, by a memory of its own."""
+    found: list[bytes] = []
+
+    def note(data: bytes, _footer: object, _end: int) -> tuple[str]:
+        found.append(data)
+        return ("decoded",)
+
+    monkeypatch.setattr(module, "_decoded", note)
+    return found
+
+
+def test_hundreds_of_directories_are_decoded_once_though_they_come_in_turn(decoded):
+    memory = module._Directories()
+    for _ in range(3):
+        for number in range(600):
+            memory.read(number.to_bytes(2, "big") * 1000, None, number)
+    assert len(decoded) == 600
+
+
+@pytest.mark.parametrize(("count", "size"), [(5000, 10), (300, 100_000)])
+def test_there_is_an_end_to_the_directories_that_are_kept(decoded, count, size):
+    memory = module._Directories()
+    for number in range(count):
+        memory.read(number.to_bytes(2, "big") * (size // 2), None, number)
+        assert len(memory._known) <= module._KEPT
+        held = sum(len(data) for data, *_ in memory._known)
+        assert held <= module._KEPT_BYTES * (1 + 1 / module._SLACK) + size
+    newest = decoded[-1]
+    memory.read(newest, None, count - 1)
+    assert len(decoded) == count  # The last ones stay.
+
+
+def test_one_that_is_larger_than_all_of_them_together_is_not_kept(decoded):
+    memory = module._Directories()
+    large = bytes(module._KEPT_BYTES + 1)
+    memory.read(large, None, 0)
+    memory.read(large, None, 0)
+    assert len(decoded) == 2
+    assert not memory._known

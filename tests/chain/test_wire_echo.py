@@ -42,8 +42,20 @@ def test_who_lacks_something_is_heard_as_of_when_that_was_sent(clock, echo):
     assert echo.heard(100) == sent
     clock.step(1)
     assert echo.heard(199) == sent
-    assert echo.heard(200) == clock.monotonic_ns()
-    echo.sends(400, 200)
+    assert echo.heard(300) == clock.monotonic_ns()
+
+
+def test_what_went_before_the_one_before_was_heard_is_waited_for_as_well(clock, echo):
+    """The case of each entry, where acks linger at a tail."""
+    echo.sends(100, 100)
+    clock.step(1)
+    echo.sends(200, 200)
+    clock.step(1)
+    sent = clock.monotonic_ns()
+    echo.sends(300, 300)
+    clock.step(1)
+    assert echo.heard(100) == sent
+    assert echo.heard(200) == sent
     assert echo.heard(300) == clock.monotonic_ns()
 
 

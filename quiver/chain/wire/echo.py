@@ -8,7 +8,7 @@ sent that it does not know of.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["Echo"]
 
@@ -16,23 +16,38 @@ _LITTLE_BYTES: Final = 64 << 10
 """Behind more than this the way itself may take as long as silence may last, on a slow link."""
 
 
+class _Sent(NamedTuple):
+    """Where something ends that was sent, and when it went."""
+
+    end: int
+    at_ns: int
+
+
 class Echo:
-    """Remembers one thing that was sent and not heard yet; for a thread that sends and one more."""
+    """Remembers the first and the last that was sent and not heard yet.
+
+    For two threads: one that sends, and one that hears.
+    Acks come late, each while the next is under way already: when the first is heard the last one
+    takes its place, which went later than what is between them.
+    """
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
-        self._sent: tuple[int, int] | None = None
-        """Where it ends, and when it went."""
+        self._first: _Sent | None = None
+        self._last: _Sent | None = None
 
     def sends(self, end: int, under_way: int) -> None:
         """Note what is about to be sent, and how many bytes are under way with it."""
-        if self._sent is None and under_way <= _LITTLE_BYTES:
-            self._sent = end, self._now_ns()
+        if under_way > _LITTLE_BYTES:
+            return
+        self._last = _Sent(end, self._now_ns())
+        self._first = self._first or self._last
 
     def heard(self, length: int) -> int:
         """Take in how far the other side has heard; gives up to when it hears all that is sent."""
-        sent = self._sent
-        if sent is not None and length < sent[0]:
-            return sent[1]
-        self._sent = None
+        for sent in (self._first, self._last):
+            if sent is not None and length < sent.end:
+                self._first = sent
+                return sent.at_ns
+        self._first = None
         return self._now_ns()

@@ -26,17 +26,17 @@ PATIENCE: Final = 3
 """A part that takes so many times its share is ended: it is no measure of a quiet machine."""
 
 PARTS: Final = (
-    Part("ingest", ("--rounds", "3"), 180),
-    Part("peers", ("--rounds", "4", "--seconds", "300"), 330, ("peers",)),
-    Part("pipeline", ("--rounds", "2"), 100),
-    Part("opening", ("--rounds", "3"), 120),
-    Part("segment", ("--rounds", "3", "--scale", "0.5"), 120),
-    Part("growth", ("--rounds", "2", "--seconds", "120"), 210, ("growth",)),
-    Part("acks", ("--rounds", "3", "--scale", "0.3"), 40),
-    Part("ship", ("--rounds", "2", "--scale", "0.3"), 90),
-    Part("spark", ("--rounds", "3"), 120, ("spark",)),
+    Part("ingest", ("--rounds", "3"), 120),
+    Part("peers", ("--rounds", "4", "--seconds", "240"), 270, ("peers",)),
+    Part("pipeline", ("--rounds", "2"), 160),
+    Part("opening", ("--rounds", "3"), 110),
+    Part("segment", ("--rounds", "2", "--scale", "0.5"), 110),
+    Part("growth", ("--rounds", "2", "--seconds", "120"), 130, ("growth",)),
+    Part("acks", ("--rounds", "3", "--scale", "0.3"), 70),
+    Part("ship", ("--rounds", "2", "--scale", "0.2"), 120),
+    Part("spark", ("--rounds", "2"), 190, ("spark",)),
 )
-"""Their seconds are twenty-two minutes together, and most take less."""
+"""Their seconds are twenty-one minutes together, and most take less."""
 
 
 ALONE: Final = ("chain", "otel", "upsert")

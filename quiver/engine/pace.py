@@ -22,6 +22,8 @@ _WORST: Final = 16.0
 """More than that is the disk's doing."""
 _SHARE: Final = 2
 """Part of the time in which a segment fills that may go into uniting it."""
+_PAUSE: Final = 4
+"""So many times longer one behind a fast segment may take: somebody, or the disk, stood still."""
 _LITTLE: Final = 1 << 20
 """Of less nobody can say how fast it comes."""
 _SMALL: Final = 8 << 20
@@ -41,6 +43,8 @@ class Pace:
         """Start from what is usual."""
         self._how = config.dictionaries
         self._unite_ns = _USUAL
+        self._fast_work = 0
+        """Of the segment before, if it came fast."""
         self.hurried = config.dictionaries == "keep"
         """What ``hurries`` said last."""
 
@@ -48,15 +52,22 @@ class Pace:
         """Whether so much work came too fast, in that time, to be done as fast."""
         if self._how != "auto":
             return self._how == "keep"
-        found = work >= _LITTLE and self._unite_ns * work * _SHARE > filled_ns
+        most_ns = self._unite_ns * _SHARE * max(work, self._fast_work * _PAUSE)
+        found = work >= _LITTLE and most_ns > filled_ns
         self.hurried = found
         return found
 
     def keeps(self, work: int, filled_ns: int) -> bool:
-        """Whether a segment of so much work keeps its streams as they came."""
+        """Whether a segment of so much work keeps its streams as they came; asked once for each.
+
+        One behind a fast one does unless it took much longer: bundles come as fast as before then,
+        and to unite it beside them would take memory for another segment.
+        """
         if self._how != "auto":
             return self._how == "keep"
         kept = work >= _SMALL and self.hurries(work, filled_ns)
+        is_fast = kept and self._unite_ns * _SHARE * work > filled_ns
+        self._fast_work = work if is_fast else 0
         if kept:  # One that took very long is forgotten by and by.
             self._unite_ns += (_USUAL - self._unite_ns) / _MEMORY
         return kept

@@ -210,7 +210,7 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
     folder = core.path("segments")
     ahead, work = sealed.ahead, work_of(sealed.content)
     began_ns = core.clock.monotonic_ns()
-    keep = (ahead is None or ahead.keeps) and core.pace.keeps(work, sealed.filled_ns)
+    keep = core.pace.keeps(work, sealed.filled_ns) and not _is_united(sealed)
     if ahead is not None and ahead.keeps != keep:
         ahead = None  # It was given up, late.
     try:
@@ -236,6 +236,15 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
         spent_ns = 0 if ahead is None else ahead.spent_ns
         core.pace.note(work, spent_ns + core.clock.monotonic_ns() - began_ns)
     return info
+
+
+def _is_united(sealed: Sealed) -> bool:
+    """Whether half of the segment is united by now, so that the rest costs less than to begin."""
+    ahead = sealed.ahead
+    if ahead is None or ahead.keeps:
+        return False
+    done = ahead.bundle_count
+    return done is None or 2 * done >= sealed.content.bundle_count
 
 
 def _register(core: Core, sealed: Sealed, info: SegmentInfo | None) -> None:

@@ -53,6 +53,18 @@ def test_how_long_it_took_is_learnt_and_the_worst_forgotten_by_and_by():
     assert not small.keeps(32 * MB, 300 * MS)
 
 
+def test_one_that_took_longer_behind_a_fast_one_is_kept_and_no_second_one():
+    paused = pace()
+    assert not paused.keeps(32 * MB, 500 * MS)
+    assert paused.keeps(32 * MB, 100 * MS)
+    assert paused.hurries(32 * MB, 500 * MS)
+    assert paused.keeps(32 * MB, 500 * MS)
+    assert not paused.hurries(32 * MB, 500 * MS)
+    assert not paused.keeps(32 * MB, 500 * MS)
+    assert paused.keeps(32 * MB, 100 * MS)
+    assert not paused.keeps(32 * MB, 5000 * MS)  # That is slow, whatever was before.
+
+
 def opened(payload_bytes: int, *, bundles: int) -> OpenSegment:
     """An open segment of so many bundles of a payload each, of so many bytes together."""
     content = OpenSegment(SegmentConfig())

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ TARGET_BYTES: Final = 32 << 20
 _MEMORY_MOST: Final = 4
 _WRITTEN_MOST: Final = 2.05
 _SEGMENT_MOST: Final = 1.02
+_PAUSE_SECONDS: Final = 0.6
+_PAUSE_EACH: Final = 100e6
+"""Somebody, or the disk, stands still so long each so many bytes."""
 _DEPTH: Final = 64
 """Receipts that are waited for at most: a writer that never looks has no bound of its own."""
 
@@ -61,13 +65,26 @@ def memory(bench: Bench) -> None:
         )
         if standard:
             peaks[megabytes] = above
+    paused = max(much // 2, little)
+    runs = [_child(bench.folder, paused, ROWS, pauses=True) for _ in range(rounds)]
+    bench.add(
+        f"memory at most, above imports, by the size of a segment: {paused:,} MB in bundles of "
+        f"{ROWS:,} rows, with a pause of {_PAUSE_SECONDS:g} s each {_PAUSE_EACH / 1e6:.0f} MB",
+        [float(each["peak"] - each["imports"]) for each in runs],
+        [float(TARGET_BYTES)] * rounds,
+        wanted=("at most", _MEMORY_MOST),
+        megabytes_of_arrow_at_most=runs[0]["pool"] / 1e6,
+    )
     bench.add(f"memory for {much:,} MB by that for {little:,} MB", peaks[much], peaks[little])
 
 
-def _child(folder: Path, megabytes: int, rows: int) -> dict[str, Any]:
+def _child(folder: Path, megabytes: int, rows: int, *, pauses: bool = False) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         done = subprocess.run(
-            [sys.executable, "-m", "bench.growth.memory", place, str(megabytes), str(rows)],
+            [
+                *(sys.executable, "-m", "bench.growth.memory", place, str(megabytes), str(rows)),
+                *(["--pauses"] if pauses else []),
+            ],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -76,7 +93,7 @@ def _child(folder: Path, megabytes: int, rows: int) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def _write(folder: Path, megabytes: int, rows: int) -> dict[str, int]:
+def _write(folder: Path, megabytes: int, rows: int, *, pauses: bool) -> dict[str, int]:
     """Write a store and look at this process."""
     import pyarrow as pa
 
@@ -87,12 +104,16 @@ def _write(folder: Path, megabytes: int, rows: int) -> dict[str, int]:
     sizes = [len(shapes.frames([shapes.encoded(bundle, 0)])[0]) for bundle in bundles]
     imports, before = _peak_bytes(), _written_bytes()
     accepted = number = 0
+    pause_at = _PAUSE_EACH if pauses else float("inf")
     receipts: list[Any] = []
     with quiver.open(folder / "store", slots=shapes.SLOTS) as store:
         while accepted < megabytes * 1e6:
             receipts.append(store.append(bundles[number % 8], wait=False))
             accepted += sizes[number % 8]
             number += 1
+            if accepted > pause_at:
+                pause_at += _PAUSE_EACH
+                time.sleep(_PAUSE_SECONDS)
             if len(receipts) == _DEPTH:
                 receipts.pop(0).wait()
         receipts.pop().wait()
@@ -119,4 +140,6 @@ def _written_bytes() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_write(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))
+    place, size, each = sys.argv[1:4]
+    found = _write(Path(place), int(size), int(each), pauses=len(sys.argv) > 4)
+    print(json.dumps(found))

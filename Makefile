@@ -25,9 +25,9 @@ COVERED := wal acks retention subscriber segment engine upstream ledger progress
 # Those that do more where they are told to; what `make test` does whole is not done twice.
 CRASH_TESTS := $(addprefix tests/,$(addsuffix .py, \
 	power/test_kill_loops power/test_many_writers power/test_power_cuts \
-	crash/test_campaign crash/test_planted_defects damage/test_damage_sweep damage/test_repair_agrees \
+	crash/test_campaign crash/test_planted_defects crash/test_moving_a_tail retention/test_simulated_life damage/test_damage_sweep damage/test_repair_agrees \
 	sink/test_sink_crash ship/shipper/test_real_kills ship/shipper/test_restore ship/shipper/test_shipper_naps \
-	upsert/feeding/test_feeder_real_kills upsert/persist/test_pieces progress/test_holes export/test_export_of_stores \
+	upsert/feeding/test_feeder_real_kills upsert/persist/test_pieces upsert/persist/test_crash progress/test_holes export/test_export_of_stores \
 	scan/test_open_log_races engine/test_wal_promises fuzz/test_fuzz_targets))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -153,6 +153,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_is_found(monkeypatch, name):
     plant, live, faults = PLANTED[name]

@@ -21,7 +21,10 @@ from quiver.testing.subject import Loss
 from quiver.wal.log import Log
 from quiver.wal.writer import Writer
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*lost without an outcome:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*lost without an outcome:ResourceWarning"),
+    pytest.mark.slow,
+]
 
 LIFE = "without holes"
 IMAGES = 200

@@ -1,6 +1,6 @@
 """Ten hours of a store: bounded, nothing lost under backpressure, each loss accounted for.
 
-``QUIVER_LIVES`` says how many lives of each kind; CI leads one.
+``QUIVER_LIVES`` says how many lives of each kind; ``make crash`` leads one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import os
 
 import pytest
 from life_kit import Life
+
+pytestmark = pytest.mark.slow
 
 SEEDS = range(int(os.environ.get("QUIVER_LIVES", "1")))
 

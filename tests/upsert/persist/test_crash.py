@@ -11,6 +11,8 @@ from quiver.testing import MemoryDisk, crash_images
 from quiver.upsert.persist import Collection, close_all, writing
 from quiver.upsert.rows import Definition
 
+pytestmark = pytest.mark.slow
+
 TWO = Definition(DEFINITION.key, DEFINITION.value, 2)
 
 

@@ -104,8 +104,8 @@ class _Block:
             ) from error
         times = self._reader.manifest.ingestion_ns()
         seqs = self._reader.manifest.columns().wal_seq
-        if times is None or seqs is None:
-            raise InputError(f"{disk.locate(block.path)} does not say its times")
+        if times is None or seqs is None or seqs.null_count:
+            raise InputError(f"{disk.locate(block.path)} does not say its times and numbers")
         numbers = integers(seqs)
         order = wanted.order(times, numbers)
         if wanted.slot_ids is not None:

@@ -97,7 +97,7 @@ class Index:
         """Give the rows of each chunk of a stream; DamagedEntry if it has another number."""
         values = self._chunk_rows[self._rows[entry.stream_id]].values
         found = integers(values)
-        impossible = bool((found < 0).any() or (found > entry.row_count).any())
+        impossible = values.null_count or (found < 0).any() or (found > entry.row_count).any()
         if impossible or (len(found), int(found.sum())) != (entry.chunk_count, entry.row_count):
             raise DamagedEntry(
                 f"the index has other chunks than stream {entry.stream_id}",

@@ -1,7 +1,8 @@
 """Memory for payloads, which is used again once nobody holds a view of what was in it.
 
 Memory that is new to the process costs several times as much as a write into it; a store that takes
-bundles without a pause has all it needs after two segments::
+bundles without a pause has all it needs after two segments, and who lets each bundle go before the
+next few come stays in the first slabs, of a few hundred kilobytes::
 
     slab   [ payload | payload | payload | ......... ]   one thread at a time fills it
                ^         ^ views, held by open segments and by whoever reads them
@@ -26,6 +27,8 @@ __all__ = ["SLAB_BYTES", "Arena", "new_memory"]
 SLAB_BYTES: Final = 8 << 20
 _FIRST_BYTES: Final = 256 << 10
 """A store that takes little needs no more; each slab is twice as large as the one before it."""
+_SPREAD: Final = 4
+"""Slabs that are so many times smaller than the next one are not used again."""
 _ALIGNMENT: Final = 64
 """As Arrow wants its buffers."""
 
@@ -51,17 +54,31 @@ class Arena:
 
     def new(self) -> StreamRoom:
         """Take a slab that nobody has written to since it came back."""
-        try:
-            memory = self._free.pop()
-        except IndexError:
+        memory = self._came_back()
+        if memory is None:
             memory = _memory(self._next_bytes + _ALIGNMENT)
             self._next_bytes = min(2 * self._next_bytes, SLAB_BYTES)
         skipped = -memory.ctypes.data % _ALIGNMENT
         # All views are of this object: when it goes, nobody has one any more.
         held = memory[skipped:]
-        if len(memory) > SLAB_BYTES:
-            weakref.finalize(held, self._free.append, memory).atexit = False
+        weakref.finalize(held, self._free.append, memory).atexit = False
         return StreamRoom(memoryview(held))
+
+    def larger(self) -> StreamRoom:
+        """Take a new slab because a payload had no room in one: small ones are of no use."""
+        self._next_bytes = min(_SPREAD * self._next_bytes, SLAB_BYTES)
+        return self.new()
+
+    def _came_back(self) -> Any | None:  # noqa: ANN401
+        """Take what came back last, which the processor's cache may have; None if nothing did."""
+        while self._free:
+            try:
+                memory = self._free.pop()
+            except IndexError:  # Another thread had it.
+                break
+            if _SPREAD * len(memory) >= self._next_bytes:
+                return memory
+        return None
 
     def give_back(self, slab: StreamRoom) -> None:
         """Let others fill the rest of a slab."""

@@ -77,7 +77,7 @@ class Encoder:
                     slab = self._arena.new()
                     data = slab.encode_stream(batch)
                     if data is None:
-                        slab = self._arena.new()
+                        slab = self._arena.larger()
             if data is None:
                 data = self._encode_large(slot_id, batch)
             payloads.append(Payload(slot_id, kinds[slot_id], fingerprint, batch.num_rows, data))

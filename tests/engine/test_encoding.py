@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +106,32 @@ def test_memory_is_used_again_once_nobody_has_it() -> None:
         places.add(pa.py_buffer(data).address)
     assert len(places) < 60
     assert all(decode_stream(view).equals(small) for view in views)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1_250, 1 << 20), (75_000, 16 << 20)])
+def test_who_lets_each_go_stays_in_the_first_slabs(monkeypatch, rows: int, most: int) -> None:
+    """10 KB at a time, and 600 KB, which the first slabs have no room for."""
+    taken: list[int] = []
+    apart: list[object] = []
+    empty = np.empty
+
+    def counted(count: int, kind: type) -> Any:
+        taken.append(count)
+        return empty(count, kind)
+
+    def alone(batch: pa.RecordBatch) -> Any:
+        apart.append(batch)
+        return encode_stream(batch)
+
+    monkeypatch.setattr("quiver.engine.arena.np.empty", counted)
+    monkeypatch.setattr("quiver.engine.encoding.encode_stream", alone)
+    ours = encoder({"segment": {"target_size": 4 * SLAB_BYTES}})
+    batch = numbers(rows)
+    for number in range(1000):
+        (payload,) = ours.encode({"a": batch})
+        assert number % 100 or decode_stream(payload.data).equals(batch)
+    assert sum(taken) < most
+    assert len(apart) < 5
 
 
 def test_a_batch_that_arrow_made_of_a_view_keeps_it() -> None:

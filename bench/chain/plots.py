@@ -46,7 +46,7 @@ def _rates(axes: Any, rates: Mapping[str, Sequence[float]]) -> None:
             axes.plot([at - 0.42, at + 0.42], [0.8 * single / at] * 2, color="#c33", linewidth=1.5)
     axes.plot([], [], color="#c33", label="0.8 of the store's, by copies")
     axes.set_xticks(range(len(rates)), [_NAMES.get(side, "3 copies") for side in rates])
-    _dressed(axes, "entries of 1 MiB, synced", "", "MB a second")
+    _dressed(axes, "entries of 1 MiB, synced, a disk of any speed", "", "MB a second")
     axes.legend(fontsize=7, frameon=False)
 
 
@@ -57,7 +57,8 @@ def _waits(axes: Any, waits: Mapping[str, Sequence[float]], behind: Sequence[flo
     _share(axes, [max(each, 0.01) for each in behind], "#69b", "a live cursor behind the ack")
     axes.set_xscale("log")
     _dressed(axes, "an entry of 10 KB, synced, one at a time", "ms", "share of entries")
-    axes.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(0.05, 0.75))
+    axes.set_xlim(right=1000)  # Room for what the colours mean.
+    axes.legend(fontsize=7, frameon=False, loc="center right")
 
 
 def _share(axes: Any, values: Sequence[float], colour: str, label: str) -> None:

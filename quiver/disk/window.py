@@ -11,6 +11,9 @@ __all__ = ["WINDOW_BYTES", "PassingWindow", "Window", "read_into"]
 
 WINDOW_BYTES: Final = 4 << 20
 """How much is read at a time, unless more is asked for."""
+PASSING_BYTES: Final = 8 << 20
+"""The same where it goes into one buffer: who looks at many entries at once has some work each time
+that does not depend on how many they are."""
 
 
 class Window:
@@ -52,7 +55,7 @@ class PassingWindow:
         wanted = min(length, self._size - offset)
         inside = offset - self._start
         if inside < 0 or inside + wanted > len(self._view):
-            room = max(wanted, min(WINDOW_BYTES, self._size - offset))
+            room = max(wanted, min(PASSING_BYTES, self._size - offset))
             self._view = self._buffer[:0]  # Nothing of it is right if the read fails.
             if len(self._buffer) < room:
                 self._buffer = memoryview(bytearray(room))

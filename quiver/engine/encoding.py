@@ -70,16 +70,15 @@ class Encoder:
         slab = self._arena.begun()
         payloads = []
         for slot_id, (batch, fingerprint) in batches.items():
-            data = None
-            if slot_id not in large:
+            is_tried = slot_id not in large
+            data = slab.encode_stream(batch) if is_tried else None
+            if data is None and is_tried:  # A slab without room for it is not given back.
+                slab = self._arena.new()
                 data = slab.encode_stream(batch)
-                if data is None:  # A slab without room for it is not given back.
-                    slab = self._arena.new()
-                    data = slab.encode_stream(batch)
-                    if data is None:
-                        slab = self._arena.larger()
             if data is None:
                 data = self._encode_large(slot_id, batch)
+                if is_tried:
+                    slab = self._arena.new() if slot_id in large else self._arena.larger()
             payloads.append(Payload(slot_id, kinds[slot_id], fingerprint, batch.num_rows, data))
         self._arena.give_back(slab)
         return tuple(payloads)

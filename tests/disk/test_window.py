@@ -61,7 +61,7 @@ def test_what_passes_by_is_what_the_file_has_there_until_the_next_look(
     file = disk.create("file")
     file.write(0, DATA)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "WINDOW_BYTES", 32)
+        patch.setattr(window, "PASSING_BYTES", 32)
         seen = PassingWindow(file)
         for offset, length in places:
             view, inside = seen.view(offset, length)

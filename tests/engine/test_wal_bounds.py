@@ -230,6 +230,7 @@ def test_an_opening_reads_what_is_live_and_nothing_of_what_was_finalized(
 ) -> None:
     window = 4096
     monkeypatch.setattr("quiver.disk.window.WINDOW_BYTES", window)
+    monkeypatch.setattr("quiver.disk.window.PASSING_BYTES", window)
     monkeypatch.setattr("quiver.wal.reader._SEARCH", window)
     monkeypatch.setattr("quiver.wal.content._SEARCH", window)
     wal = {"rotate_size": rotate_size, "reclaim_size": reclaim_size, "max_chunks": 1000}

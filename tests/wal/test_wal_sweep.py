@@ -135,6 +135,7 @@ def test_what_is_found_together_is_what_is_found_one_by_one(
     whole = bytes(data[: max(len(data) - cut, HEADER_BYTES)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("quiver.disk.window.WINDOW_BYTES", window)
+        patch.setattr("quiver.disk.window.PASSING_BYTES", window)
         patch.setattr("quiver.wal.sweep._MANY", 5 if window == 300 else 100)
         patch.setattr("quiver.wal.sweep._STRETCH", stretch)
         for is_active in (True, False):

@@ -33,8 +33,12 @@ _LITTLE = 100
 
 
 def _faults(how: str) -> int:
+    """Count them; the least of three, for the system may have taken memory back meanwhile."""
     command = [sys.executable, "-c", _COUNT, how]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return min(
+        int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        for _ in range(3)
+    )
 
 
 def test_messages_come_into_memory_that_those_before_them_had() -> None:

@@ -124,18 +124,18 @@ def test_a_recovery_says_how_far_it_is() -> None:
     store = quiver.open("x", slots=["s"], disk=disk, config=config, worker=False)
     import pyarrow as pa
 
-    for _ in range(20):
+    for _ in range(60):
         store.append({"s": pa.table({"b": [b"x" * (700 << 10)]})})
     store._core.held.release()
     told: list[RecoveryProgress] = []
     again = quiver.open("x", disk=disk, config=config, worker=False, progress=told.append)
-    assert again.recovery.replayed_bundles == 20
+    assert again.recovery.replayed_bundles == 60
     again.close()
     assert [found.done_bytes for found in told] == sorted(found.done_bytes for found in told)
     assert len(told) >= 4
-    assert told[-1].done_bytes == told[-1].total_bytes > 20 * (700 << 10)
-    assert told[-1].bundles == 20
-    assert 0 < told[0].bundles < 20
+    assert told[-1].done_bytes == told[-1].total_bytes > 60 * (700 << 10)
+    assert told[-1].bundles == 60
+    assert 0 < told[0].bundles < 60
 
 
 def test_a_store_without_a_log_to_read_is_told_once() -> None:

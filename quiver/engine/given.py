@@ -13,7 +13,7 @@ from quiver.engine import delivery
 from quiver.engine.delivery import Found
 from quiver.engine.desk import Desk
 from quiver.promote import union_schema
-from quiver.schemas import same_schema
+from quiver.schemas import same_schema_as
 from quiver.subscriber import Claim, Delivery
 
 __all__ = ["Given"]
@@ -46,7 +46,8 @@ class Given(Delivery):
         if not parts:
             return pa.table({})
         schema = parts[0].schema
-        if not all(same_schema(part.schema, schema) for part in parts):
+        is_same = same_schema_as(schema)
+        if not all(is_same(part.schema) for part in parts):
             schema = union_schema(part.schema for part in parts)
             return pa.concat_tables([conform_table(part, schema) for part in parts])
         if len(parts) == 1 and isinstance(parts[0], pa.Table):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from quiver.bundle import RecordBundle
 from quiver.casts import conform_table
 from quiver.promote import union_schema
-from quiver.schemas import same_schema
+from quiver.schemas import same_schema_as
 from quiver.subscriber import BundleHandle, BundleRun, Claim
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class Given:
         parts = [pa.Table.from_batches([bundle[slot]]) for bundle in self.bundles if slot in bundle]
         if not parts:
             return pa.table({})
-        if not all(same_schema(part.schema, parts[0].schema) for part in parts):
+        is_same = same_schema_as(parts[0].schema)
+        if not all(is_same(part.schema) for part in parts):
             schema = union_schema(part.schema for part in parts)
             parts = [conform_table(part, schema) for part in parts]
         return pa.concat_tables(parts)

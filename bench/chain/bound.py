@@ -8,16 +8,15 @@ It takes root; where it cannot be set the rows are left out, and the page says s
 from __future__ import annotations
 
 import os
-import time
+import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import quiver
-from bench.chain.nodes import PATIENCE, Nodes
-from bench.chain.writing import COPIES, LARGE_BYTES, NAMES, a_loader, a_store, bundle_of
+from bench.chain.nodes import Nodes
+from bench.chain.writing import COPIES, LARGE_BYTES, NAMES, bundle_of, rates
 from bench.kit import Bench
 from quiver.chain.cluster import Cluster
 
@@ -42,35 +41,18 @@ def bound(bench: Bench) -> None:
 
 
 def _compare(bench: Bench, cluster: Cluster) -> None:
-    bundle, count = bundle_of(LARGE_BYTES), max(int(_COUNT * bench.scale), 2)
-
-    def store_rate() -> float:
-        with a_store(bench) as store:
-            begun = time.perf_counter()
-            receipts = [store.append(bundle, wait=False) for _ in range(count)]
-            receipts[-1].wait()
-            return count * LARGE_BYTES / (time.perf_counter() - begun)
-
-    def chain_rate(copies: int) -> float:
-        with a_loader(cluster, copies) as loader:
-            begun = time.perf_counter()
-            for _ in range(count):
-                loader.send(bundle, timeout=PATIENCE)
-            loader.flush(PATIENCE)
-            return count * LARGE_BYTES / (time.perf_counter() - begun)
-
-    acts = {f"chain_{copies}": partial(chain_rate, copies) for copies in COPIES}
-    found = bench.interleave(single=store_rate, **acts)
+    count = max(int(_COUNT * bench.scale), 2)
+    found = bench.interleave(**rates(bench, cluster, bundle_of(LARGE_BYTES), count=count))
     for copies in COPIES:
-        rates = found[f"chain_{copies}"]
+        ours = found[f"chain_{copies}"]
         bench.add(
             f"entries of 1 MiB, a disk of {_BYTES_A_SECOND // 1_000_000} MB a second, {copies} "
             "copies: chain by the share of one store",
-            rates,
+            ours,
             [rate / copies for rate in found["single"]],
             wanted=("at least", 0.8),
-            MB_a_second=sorted(rates)[len(rates) // 2] / 1e6,
-            MB_a_second_of_the_store=sorted(found["single"])[len(rates) // 2] / 1e6,
+            MB_a_second=statistics.median(ours) / 1e6,
+            MB_a_second_of_the_store=statistics.median(found["single"]) / 1e6,
         )
 
 

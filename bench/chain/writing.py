@@ -29,10 +29,9 @@ __all__ = [
     "LARGE_BYTES",
     "NAMES",
     "SMALL_BYTES",
-    "a_loader",
-    "a_store",
     "bundle_of",
     "joined",
+    "rates",
     "writing",
 ]
 
@@ -99,14 +98,22 @@ def writing(bench: Bench) -> None:
         latency(bench, cluster)
 
 
-def throughput(bench: Bench, cluster: Cluster) -> None:
-    """Compare how much a second is safe."""
-    bundle, count = bundle_of(LARGE_BYTES), max(int(_LARGE_COUNT * bench.scale), 2)
-    message = os.urandom(LARGE_BYTES)
+def rates(
+    bench: Bench,
+    cluster: Cluster,
+    bundle: dict[str, pa.RecordBatch],
+    *,
+    count: int,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, Callable[[], float]]:
+    """Give what says how many bytes a second are safe: in one store, and with so many copies.
+
+    ``before`` is done when all is open.
+    """
 
     def store_rate() -> float:
         with a_store(bench) as store:
-            warm(bench.folder, int(_WARM_BYTES * bench.scale))
+            before()
             begun = time.perf_counter()
             receipts = [store.append(bundle, wait=False) for _ in range(count)]
             receipts[-1].wait()
@@ -114,34 +121,45 @@ def throughput(bench: Bench, cluster: Cluster) -> None:
 
     def chain_rate(copies: int) -> float:
         with a_loader(cluster, copies) as loader:
-            warm(bench.folder, int(_WARM_BYTES * bench.scale))
+            before()
             begun = time.perf_counter()
             for _ in range(count):
                 loader.send(bundle, timeout=PATIENCE)
             loader.flush(PATIENCE)
             return count * LARGE_BYTES / (time.perf_counter() - begun)
 
+    acts = {f"chain_{copies}": partial(chain_rate, copies) for copies in COPIES}
+    return {"single": store_rate, **acts}
+
+
+def throughput(bench: Bench, cluster: Cluster) -> None:
+    """Compare how much a second is safe."""
+    bundle, count = bundle_of(LARGE_BYTES), max(int(_LARGE_COUNT * bench.scale), 2)
+    message = os.urandom(LARGE_BYTES)
+
+    before = partial(warm, bench.folder, int(_WARM_BYTES * bench.scale))
+
     def bare_rate(copies: int) -> float:
         with bare_chain(bench.folder, copies) as bare:
-            warm(bench.folder, int(_WARM_BYTES * bench.scale))
+            before()
             return bare.rate(message, count)
 
     def disk_rate() -> float:
-        warm(bench.folder, int(_WARM_BYTES * bench.scale))
+        before()
         return _raw_rate(bench.folder / "raw", message, count)
 
-    acts = {f"chain_{copies}": partial(chain_rate, copies) for copies in COPIES}
+    acts: dict[str, Callable[[], float]] = rates(bench, cluster, bundle, count=count, before=before)
     acts |= {f"bare_{copies}": partial(bare_rate, copies) for copies in COPIES}
-    found = bench.interleave(single=store_rate, disk=disk_rate, **acts)
+    found = bench.interleave(disk=disk_rate, **acts)
     drawn = ("single", *(f"chain_{copies}" for copies in COPIES))
     bench.more["rates"] = {side: found[side] for side in drawn}
     for copies in COPIES:
-        rates = found[f"chain_{copies}"]
+        ours = found[f"chain_{copies}"]
         bench.add(
             f"throughput of entries of 1 MiB, {copies} copies: chain by the share of one store",
-            rates,
+            ours,
             [rate / copies for rate in found["single"]],
-            MB_a_second=_median(rates) / 1e6,
+            MB_a_second=_median(ours) / 1e6,
             MB_a_second_of_the_store=_median(found["single"]) / 1e6,
             MB_a_second_of_the_disk=_median(found["disk"]) / 1e6,
         )

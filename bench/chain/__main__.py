@@ -27,10 +27,10 @@ another measure; the store makes none either.
 
 - *Throughput*: all entries are sent, and the last one is waited for; the store is appended to with
   `wait=False`. The share of one store is its rate by the number of copies, since all lie on this
-  disk; a chain whose nodes have a disk each has more. The goal is that of a store that waits for
-  its disk (D227): the rows on a disk of 200 MB a second have it, where writes of this measure are
-  held to that by the kernel. The disk of this machine takes what its row says, so that a store of
-  one process waits for its processor there, and each entry of a chain takes that of at least two.
+  disk; a chain whose nodes have a disk each has more. The goal speaks of a store that waits
+  for its disk, which one does on a disk of 200 MB a second, to which the kernel holds the writes of
+  those rows. The disk of this machine takes what the other rows say, so that a store waits for its
+  processor there, and each entry of a chain takes that of two processes at least (D227).
 - *p99*: one behind the other, and then one each 10 ms on either side: a disk that is asked again at
   once answers in half the time, and a store asks three to ten times as often as a chain does. Of
   each round by itself, medians of those; milliseconds are of all rounds together. Ten of each

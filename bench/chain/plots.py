@@ -46,7 +46,7 @@ def _rates(axes: Any, rates: Mapping[str, Sequence[float]]) -> None:
             axes.plot([at - 0.42, at + 0.42], [0.8 * single / at] * 2, color="#c33", linewidth=1.5)
     axes.plot([], [], color="#c33", label="0.8 of the store's, by copies")
     axes.set_xticks(range(len(rates)), [_NAMES.get(side, "3 copies") for side in rates])
-    _dressed(axes, "entries of 1 MiB, synced, a disk of any speed", "", "MB a second")
+    _dressed(axes, "entries of 1 MiB, synced, on the disk as it is", "", "MB a second")
     axes.legend(fontsize=7, frameon=False)
 
 

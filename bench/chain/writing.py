@@ -159,6 +159,7 @@ def throughput(bench: Bench, cluster: Cluster) -> None:
             f"throughput of entries of 1 MiB, {copies} copies: chain by the share of one store",
             ours,
             [rate / copies for rate in found["single"]],
+            wanted=("at least", 0.8),
             MB_a_second=_median(ours) / 1e6,
             MB_a_second_of_the_store=_median(found["single"]) / 1e6,
             MB_a_second_of_the_disk=_median(found["disk"]) / 1e6,

@@ -28,6 +28,8 @@ _SCHEMA: Final = pa.schema([])
 _WAY: Final = flight.FlightDescriptor.for_command(b"bare")
 _WINDOW: Final = 16
 _SMALL: Final = 64 << 10
+_ZEROS: Final = bytes(128 << 10)
+"""Written ahead of small messages, as a node's log has them (``copies/room``)."""
 
 
 class Node(flight.FlightServerBase):
@@ -79,15 +81,19 @@ def _pass_through(reader: Any, file: int, pass_on: Any) -> None:
 
     beside = threading.Thread(target=sync_and_pass)
     beside.start()
+    place = room_end = 0
     while True:
         try:
             message = reader.read_chunk().app_metadata
         except StopIteration:
             break
-        os.write(file, message)
+        os.pwrite(file, message, place)
+        place += message.size
         if message.size <= _SMALL:
             os.fdatasync(file)
             pass_on(message)
+            if room_end - place < _SMALL:
+                room_end = max(room_end, place) + os.pwrite(file, _ZEROS, max(room_end, place))
             continue
         with changed:
             queue.append(message)

@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 60
 ROUNDS ?= 200
 EXAMPLES ?= 1000
 
-COVERED := wal acks retention subscriber segment engine upstream ledger progress timeline
+COVERED := wal acks retention subscriber segment engine upstream ledger progress timeline source/test_source_format.py
 
 # Those that do more where they are told to; what `make test` does whole is not done twice.
 CRASH_TESTS := $(addprefix tests/,$(addsuffix .py, \

@@ -277,9 +277,7 @@ def frame_with_damaged_length(
     if entry_type not in (BUNDLE, NOTED):
         return None
     length = HEAD.size
-    if entry_type == NOTED:
-        if start + length + NOTE_LENGTH.size > len(buffer):
-            return None
+    if entry_type == NOTED:  # Its length is no longer than the checksum that there is room for.
         length += NOTE_LENGTH.size + NOTE_LENGTH.unpack_from(buffer, start + length)[0]
     for _ in range(bitmap.bit_count()):
         if length + BLOCK.size > entry_bytes_max or start + length + BLOCK.size > len(buffer):

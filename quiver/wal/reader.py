@@ -109,9 +109,8 @@ def walk(
     data = Content(file, entry_bytes_max, generation)
     if generation is not None and data.generation not in (None, generation):
         start = data.size
-    for item in _go_through(data, start, last_seq, is_active=is_active):
-        if not isinstance(item, StoredRun):
-            yield item
+    items = _go_through(data, start, last_seq, is_active=is_active)
+    yield from (item for item in items if not isinstance(item, StoredRun))  # There are none.
 
 
 def sweep(

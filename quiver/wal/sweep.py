@@ -217,10 +217,8 @@ def _same_blocks(
 
 
 def _records(data: npt.NDArray[np.uint8], places: Sequence[int] | _Numbers, kind: Any) -> Any:  # noqa: ANN401
-    """Copy what stands at each place, all of it inside of the data."""
+    """Copy what stands at each place, all of it inside of the data, which is longer than one."""
     count = len(data) - kind.itemsize + 1
-    if count <= 0:
-        return np.empty(0, kind)
     # As many bytes from each place on: to copy them at once is faster than field by field.
     each = np.dtype((np.void, kind.itemsize))
     return np.ndarray((count,), each, data, strides=(1,))[places].view(kind)

@@ -136,6 +136,13 @@ def test_a_register_is_for_some_splits(splits) -> None:
     assert decode_head(encode_head(Head("a", 1024))) == Head("a", 1024)
 
 
+@pytest.mark.parametrize("change", [{"id": 7}, {"more": 1}])
+def test_a_register_says_no_more_than_it_has_to(change) -> None:
+    line = {"format": "quiver source register", "id": "a", "splits": 3, "version": 1}
+    with pytest.raises(DamagedEntry, match="head of the register"):
+        decode_head(encode_line(line | change))
+
+
 @pytest.mark.parametrize("model", ["posix", "journaled"])
 def test_no_power_cut_loses_an_epoch_that_was_let_through(model) -> None:
     disk = MemoryDisk()

@@ -279,3 +279,24 @@ def test_bundles_join_an_open_segment_together_as_they_do_alone(
         assert joined.due(0) == alone.due(0) is not None
         assert joined.add_run(run.part(taken, 50), 0) == 50 - taken
         assert joined.bundle_count == 50
+
+
+@pytest.mark.parametrize("is_active", [True, False])
+def test_entries_alike_whose_blocks_do_not_fit_are_found_as_one_by_one(*, is_active: bool) -> None:
+    short = HEAD.pack(BUNDLE, 5, 0, 1)
+    tiny = LENGTH.pack(len(short)) + short + CRC.pack(crc32c(short))
+    logs = [
+        log_of([("alien",)] * 5),
+        encode_header(DIGEST) + alien(0) + alien(1) + alien(2),
+        encode_header(DIGEST) + tiny,
+    ]
+    for data in logs:
+        assert together(data, is_active=is_active)[0] == one_by_one(data, is_active=is_active)
+
+
+def test_a_file_that_ends_before_a_block_could_has_no_run() -> None:
+    body = HEAD.pack(BUNDLE, 5, 0, 1)
+    file = opened(LENGTH.pack(len(body)) + body + CRC.pack(crc32c(body)))
+    rules: Any = {"entry_bytes_max": LIMIT, "last_seq": -1, "is_active": True, "generation": 3}
+    found = list(sweep(file, 0, **rules))
+    assert not [item for item in found if isinstance(item, StoredRun)]

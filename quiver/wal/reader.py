@@ -186,7 +186,7 @@ def _item_at(data: Content, offset: int, last_seq: int) -> WalItem | int:
         if (torn := _torn_near(data, end)) is not None and found == data.size:
             return torn
     if found == data.size and data.generation is not None and not isinstance(error, TornEntry):
-        mark = data.mark_behind(offset)
+        mark = data.mark_behind(offset + 1)  # None is here: what is bad has some bytes.
         found = data.size if mark is None else mark
     return BadRegion(offset, found, error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from quiver.testing.acts import Write
 from quiver.testing.memory_disk import MemoryDisk
 from quiver.wal import format as wal
 from quiver.wal.content import Content
-from quiver.wal.reuse import MARK_BYTES, encode_mark, mask_of, split
+from quiver.wal.reader import Tail, walk
+from quiver.wal.reuse import FIRST, MARK_BYTES, encode_mark, mask_of, split
 
 
 def test_an_entry_that_is_completed_in_place_is_the_one_that_is_encoded() -> None:
@@ -117,3 +119,18 @@ def test_an_entry_that_rots_between_two_looks_is_told_with_its_place(
     with pytest.raises(DamagedEntry) as caught:
         found.extend(item.wal_seq for item, _ in replay_of(disk, None))
     assert str(caught.value.path).endswith("quiver.wal")
+
+
+def test_a_walk_gets_on_even_where_it_does_not_know_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went round for ever at such a place, and took all memory: a planted defect did that."""
+    disk, log = gone_round()
+    generation = log.end.generation
+    log.append(bundle(11))
+    log.sync_all()
+    monkeypatch.setattr(Content, "is_end", lambda *_: False)
+    with closing(disk.open(ACTIVE)) as file:
+        items = walk(file, FIRST, entry_bytes_max=LIMIT, generation=generation)
+        found = list(islice(items, 100))
+    assert isinstance(found.pop(), Tail)
+    assert found
+    assert all(item.end > item.offset for item in found)

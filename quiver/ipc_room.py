@@ -46,15 +46,25 @@ _Writer: Any = _shortest()
 class StreamRoom:
     """Memory in which such streams are written, one behind the other. For one thread at a time."""
 
-    __slots__ = ("_memory", "_sink", "_used")
+    __slots__ = ("_memory", "_sink", "_used", "_view")
 
     def __init__(self, memory: memoryview | pa.Buffer) -> None:
         """Start at the beginning of it; pyarrow ends the process over memory that is read-only."""
         if memoryview(memory).readonly:
             raise ValueError("streams are to be written into memory that cannot be written")
+        self._view = memory
         self._memory = as_buffer(memory)
         self._sink = _Sink(self._memory)
         self._used = 0
+
+    @property
+    def byte_count(self) -> int:
+        """How much memory it is, full or not."""
+        return len(self._memory)
+
+    def rest(self) -> StreamRoom:
+        """Give what nobody has a view of as a room of its own: this one is of no use any more."""
+        return StreamRoom(memoryview(self._view)[self._used :])
 
     def skip(self, byte_count: int) -> bool:
         """Leave bytes to the caller, zeros as yet; False if there is no room."""
@@ -69,7 +79,7 @@ class StreamRoom:
         """Write one batch, and give a view of its stream; None if there is no room.
 
         No memoryview: a segment holds thousands, and Python's collector would walk through them.
-        After that, and after an error, it is of no use any more: its sink is in the middle of it.
+        After that, and after an error, only its ``rest`` is of use: its sink is in the midst of it.
         """
         sink = self._sink
         try:

@@ -81,23 +81,43 @@ def same_type(one: Kind, other: Kind, *, check_metadata: bool = False) -> bool:
     """Whether two types are equal, to the last child.
 
     pyarrow's ``equals`` is not enough: to it, dictionaries whose values hold an extension type at
-    some depth are equal whatever their index type, and so are runs of anything of the kind.
+    some depth are equal whatever their index type, and so are runs of anything of the kind. And so
+    are extension types of one class that was written in Python, whatever their parameters, and maps
+    with an extension type in them, whether their values may be null or not.
     """
     if one is other:
         return True
     if not one.equals(other, check_metadata=check_metadata):
         return False
     if isinstance(one, pa.BaseExtensionType):
-        return same_type(one.storage_type, other.storage_type)
+        return _same_parameters(one, other) and same_type(
+            one.storage_type, other.storage_type, check_metadata=check_metadata
+        )
     if isinstance(one, pa.DictionaryType):
         if one.index_type != other.index_type:
             return False
     elif not one.num_fields:
         return True
     return all(
-        same_type(ours.type, theirs.type, check_metadata=check_metadata)
+        _same_field(ours, theirs, check_metadata=check_metadata)
         for ours, theirs in zip(child_fields(one), child_fields(other), strict=True)
     )
+
+
+def _same_field(one: Field, other: Field, *, check_metadata: bool) -> bool:
+    if one.nullable != other.nullable:
+        return False
+    if check_metadata and (one.name, one.metadata or {}) != (other.name, other.metadata or {}):
+        return False
+    return same_type(one.type, other.type, check_metadata=check_metadata)
+
+
+def _same_parameters(one: Kind, other: Kind) -> bool:
+    """Whether two equal extension types say the same of themselves; those of Arrow's own do."""
+    if not isinstance(one, pa.ExtensionType) or not isinstance(other, pa.ExtensionType):
+        return True
+    ours, theirs = ((k.extension_name, k.__arrow_ext_serialize__()) for k in (one, other))
+    return bool(ours == theirs)
 
 
 def same_schema(one: pa.Schema, other: pa.Schema) -> bool:

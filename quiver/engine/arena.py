@@ -44,6 +44,8 @@ class Arena:
         self._free: deque[Any] = deque(maxlen=max(kept_bytes // SLAB_BYTES, 1))
         """What is more goes: a full deque lets its oldest go."""
         self._next_bytes = _FIRST_BYTES
+        self.taken_bytes = 0
+        """Of all slabs that were ever begun; some are not counted where threads race."""
 
     def begun(self) -> StreamRoom:
         """Take a slab that has room, or a new one; ``give_back`` lets others have it."""
@@ -53,7 +55,10 @@ class Arena:
             return self.new()
 
     def new(self) -> StreamRoom:
-        """Take a slab that nobody has written to since it came back."""
+        """Take a slab that nobody has written to since it came back.
+
+        A view of a few bytes keeps all of it. So whoever keeps views looks at ``taken_bytes``.
+        """
         memory = self._came_back()
         if memory is None:
             memory = _memory(self._next_bytes + _ALIGNMENT)
@@ -61,13 +66,17 @@ class Arena:
         skipped = -memory.ctypes.data % _ALIGNMENT
         # All views are of this object: when it goes, nobody has one any more.
         held = memory[skipped:]
+        self.taken_bytes += len(held)
         weakref.finalize(held, self._free.append, memory).atexit = False
         return StreamRoom(memoryview(held))
 
-    def larger(self) -> StreamRoom:
-        """Take a new slab because a payload had no room in one: small ones are of no use."""
+    def let_go(self, slab: StreamRoom) -> None:
+        """Let a new slab go in which there is nothing: it comes back as any other does."""
+        self.taken_bytes -= slab.byte_count
+
+    def grow(self) -> None:
+        """Make slabs larger from now on, because a payload had no room in one."""
         self._next_bytes = min(_SPREAD * self._next_bytes, SLAB_BYTES)
-        return self.new()
 
     def _came_back(self) -> Any | None:  # noqa: ANN401
         """Take what came back last, which the processor's cache may have; None if nothing did."""

@@ -204,6 +204,8 @@ class Core:
     """How old segments are; None if nothing is ever too old."""
     kept_segments: set[int] = field(default_factory=set)
     """Segments that the disk refused to delete since the last tick: to drop them makes no room."""
+    sealed_memory_bytes: int = 0
+    """How much memory the encoder had begun when the last segment was sealed."""
     had_no_room: bool = False
     """Whether the disk refused a bundle since the last tick, with nothing left to be finalized."""
     throttled: bool = False

@@ -12,6 +12,7 @@ from quiver.config import Config
 from quiver.engine.arena import Arena
 from quiver.errors import InputError
 from quiver.ipc import encode_stream
+from quiver.ipc_room import StreamRoom
 from quiver.payload import Payload
 from quiver.slots import SlotTable
 from quiver.wal import entry_bytes
@@ -38,6 +39,11 @@ class Encoder:
         self._arena = Arena(config.segment.target_size)
         self._large: set[int] = set()
         """Slots whose last payload was large."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory was begun so far, in slabs that are kept by any payload in them."""
+        return self._arena.taken_bytes
 
     def encode(
         self, bundle: Mapping[str, Any], *, note: bytes | None = None
@@ -72,16 +78,30 @@ class Encoder:
         for slot_id, (batch, fingerprint) in batches.items():
             is_tried = slot_id not in large
             data = slab.encode_stream(batch) if is_tried else None
-            if data is None and is_tried:  # A slab without room for it is not given back.
-                slab = self._arena.new()
-                data = slab.encode_stream(batch)
+            if data is None and is_tried:
+                slab, data = self._in_another(slab, batch)
             if data is None:
                 data = self._encode_large(slot_id, batch)
-                if is_tried:
-                    slab = self._arena.new() if slot_id in large else self._arena.larger()
+                if is_tried and slot_id not in large:
+                    self._arena.grow()
             payloads.append(Payload(slot_id, kinds[slot_id], fingerprint, batch.num_rows, data))
         self._arena.give_back(slab)
         return tuple(payloads)
+
+    def _in_another(
+        self, slab: StreamRoom, batch: pa.RecordBatch
+    ) -> tuple[StreamRoom, pa.Buffer | None]:
+        """Encode into another slab than this, which had no room, and say which to go on with.
+
+        If there is no room in that one either, what is left of this is good for smaller ones: else
+        a few bytes of a bundle would keep a slab for each large one that comes behind it.
+        """
+        another = self._arena.new()
+        data = another.encode_stream(batch)
+        if data is not None:
+            return another, data
+        self._arena.let_go(another)
+        return slab.rest(), None
 
     def _encode_large(self, slot_id: int, batch: pa.RecordBatch) -> pa.Buffer:
         """Encode into memory of its own, and note whether that slot's next one is to go there."""

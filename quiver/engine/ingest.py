@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from quiver.engine.arena import SLAB_BYTES
 from quiver.engine.core import Core
 from quiver.engine.dropping import drop_open
 from quiver.engine.fold import try_fold
@@ -28,6 +29,9 @@ __all__ = ["Taken", "encode", "take"]
 
 _OPEN_BYTES_FACTOR = 2
 """How many times the target of a segment may be in memory while writing one fails."""
+_MEMORY_FACTOR = 3
+"""So many times the target of a segment may be begun in slabs for one: if all is taken, twice."""
+_MEMORY_LEAST = 2 * SLAB_BYTES
 
 
 class Taken(NamedTuple):
@@ -103,7 +107,7 @@ def _take_now(
         if not core.has_begun_times:
             begin_times(core)
         now_ns = core.times.stamp(core.clock.wall_ns(), time_ns)
-        was_full = core.sealed is None and core.open_segment.is_full
+        was_full = core.sealed is None and _is_full(core)
         if was_full and now_ns == core.times.last_ns and holds_run(core):
             was_full = False
         if was_full:  # While another one was sealed, or a run of one time had to end.
@@ -154,7 +158,7 @@ def _wait_for_memory(core: Core) -> None:
             payload_bytes = sealed.content.payload_bytes + opened.payload_bytes
             is_full = payload_bytes >= _OPEN_BYTES_FACTOR * target or opened.is_at_limit
         else:
-            is_full = opened.is_full
+            is_full = _is_full(core)
         if not is_full:
             return
         if core.writer is None:
@@ -163,6 +167,20 @@ def _wait_for_memory(core: Core) -> None:
             wait_for_writer(core)
         core.check()
         core.check_open()
+
+
+def _is_full(core: Core) -> bool:
+    return core.open_segment.is_full or _keeps_memory(core)
+
+
+def _keeps_memory(core: Core) -> bool:
+    """Whether what is open may keep far more memory than it is: that of bundles that were refused.
+
+    A few bytes keep the slab that they are in, and what was encoded beside them is in it for good.
+    """
+    begun_bytes = core.encoder.memory_bytes - core.sealed_memory_bytes
+    limit = _MEMORY_FACTOR * core.config.segment.target_size + _MEMORY_LEAST
+    return begun_bytes >= limit and bool(core.open_segment.bundles)
 
 
 def _append(core: Core, bundle: EncodedBundle, byte_count: int) -> bool:
@@ -210,6 +228,7 @@ def _join(core: Core, bundle: EncodedBundle) -> bool:
     is_due = core.sealed is None and core.open_segment.due(now) is not None
     if is_due and holds_run(core):
         is_due = core.open_segment.due(now) == "age"
+    is_due |= core.sealed is None and _keeps_memory(core)
     if is_due:
         seal(core)
     return is_due

@@ -69,6 +69,7 @@ def seal(core: Core) -> None:
     )
     core.ahead = None
     core.open_segment = OpenSegment(core.config.segment)
+    core.sealed_memory_bytes = core.encoder.memory_bytes
 
 
 def finalize(core: Core, *, as_closer: bool = False) -> SegmentInfo | None:

@@ -68,6 +68,20 @@ def test_dictionaries_that_found_no_room_find_it_the_next_time():
     assert {draft.entry(7, 9).to_pybytes() for draft in found} == {wanted(bundle)}
 
 
+def test_one_large_dictionary_does_not_make_all_that_comes_keep_as_much():
+    ours = Drafts(SLOTS, Config())
+    large = {"a": words(10 * LARGE)}
+    ours.draft(large)
+    before, entries = pa.total_allocated_bytes(), []
+    for number in range(8):
+        draft = ours.draft({"b": numbers()})
+        assert is_in_place(draft) == (number > 0)
+        entries.append(draft.entry(7, 9))
+        del draft
+    kept = pa.total_allocated_bytes() - before
+    assert kept < 1.2 * sum(len(entry) for entry in entries)
+
+
 @pytest.mark.parametrize("around", [*range(0, 700, 50), *range(700, 740), *range(750, 1200, 50)])
 def test_however_little_room_there_is_nothing_is_cut_off(monkeypatch, around):
     monkeypatch.setattr(drafts, "_AROUND_BYTES", around)

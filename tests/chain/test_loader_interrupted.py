@@ -113,6 +113,52 @@ def test_who_waits_for_another_thread_waits_no_longer_than_it_says(loader):
     assert loader.send(BUNDLE, timeout=0).wal_seq == receipt.wal_seq + 1
 
 
+def test_no_interrupt_leaves_the_turn_to_a_thread_that_sends_no_more():
+    """It did behind the acquiring, at the first interrupt or at one of some hundreds."""
+    turn = SendingTurn("p")
+    others: list[bool] = []
+
+    def strike(*_):
+        raise Struck
+
+    def look():
+        turn.run(lambda: others.append(True), 0)
+
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        for number in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 2e-4 + number * 1e-7)
+                while True:
+                    turn.run(lambda: None, 5)
+                    turn.run_if_free(lambda: None)
+            except Struck:
+                thread = threading.Thread(target=look)
+                thread.start()
+                thread.join()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(others) == 300
+
+
+def test_what_is_raised_while_sending_is_raised_as_it_is():
+    turn = SendingTurn("p")
+
+    def fail():
+        raise RuntimeError("of its own")
+
+    for run in (
+        lambda: turn.run(fail, 1),
+        lambda: turn.run(fail, None),
+        lambda: turn.run_if_free(fail),
+    ):
+        with pytest.raises(RuntimeError, match="of its own"):
+            run()
+    for seconds in range(40):
+        assert turn.run(lambda given=seconds: given, seconds) == seconds
+
+
 def test_a_signal_handler_may_wait_wherever_it_strikes(loader, monkeypatch):
     """Also while its thread has the lock of what it waits for."""
     receipt = loader.send(BUNDLE, timeout=0)

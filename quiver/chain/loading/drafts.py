@@ -37,6 +37,8 @@ _LARGE_BYTES: Final = 512 << 10
 """Two that are smaller go as one frame, and are copied for that anyway."""
 _AROUND_BYTES: Final = 16 << 10
 """So much is around a batch, its dictionaries apart, until it is known."""
+_SPARE_BITS: Final = 3
+"""Of an entry an eighth may be kept beside it."""
 
 
 class Draft:
@@ -75,7 +77,7 @@ class Drafts:
         batches = self._encoder.resolve(bundle)
         size = sum(pa.ipc.get_record_batch_size(batch) for batch, _ in batches.values())
         if size >= _LARGE_BYTES:
-            large = self._in_place(batches, size + self._around)
+            large = self._in_place(batches, size)
             if large is not None:
                 return large
         payloads = self._encoder.encode_batches(batches)
@@ -83,8 +85,9 @@ class Drafts:
         self._around = max(entry_bytes(payloads) - size, 0) + _AROUND_BYTES
         return Draft(payloads)
 
-    def _in_place(self, batches: Batches, byte_count: int) -> Draft | None:
-        """Encode into memory of so many bytes; None if they are too few."""
+    def _in_place(self, batches: Batches, size: int) -> Draft | None:
+        """Encode into memory of its own, for batches of this size; None if that is too little."""
+        byte_count = size + self._around
         try:
             memory = pa.allocate_buffer(byte_count)
         except MemoryError as error:
@@ -101,4 +104,8 @@ class Drafts:
         if not room.skip(CRC_BYTES):
             return None
         self._encoder.check_room(tuple(payloads))
+        used = entry_bytes(tuple(payloads))
+        self._around = max(used - size, 0) + _AROUND_BYTES
+        if byte_count - used > max(used >> _SPARE_BITS, 2 * _AROUND_BYTES):
+            return Draft(tuple(payloads))  # Its entry would keep all of that until it is safe.
         return Draft(tuple(payloads), memory)

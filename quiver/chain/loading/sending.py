@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, TypeVar
 
 from quiver.errors import CapacityError
 from quiver.units import SECOND, parse_duration
@@ -12,6 +14,7 @@ from quiver.units import SECOND, parse_duration
 __all__ = ["SendingTurn"]
 
 _T = TypeVar("_T")
+_KINDS_MAX: Final = 16
 
 
 class SendingTurn:
@@ -25,6 +28,7 @@ class SendingTurn:
         """Let the first one in."""
         self._partition = partition
         self._lock = threading.RLock()
+        self._kinds: dict[float, type] = {}
         self._is_taken = False
 
     def run(self, act: Callable[[], _T], timeout: float | str | None) -> _T:
@@ -35,23 +39,46 @@ class SendingTurn:
         if timeout is None:
             with self._lock:
                 return self._alone(act)
-        if not self._lock.acquire(timeout=parse_duration(timeout) / SECOND):
-            raise CapacityError(
-                f"another thread has waited to send to {self._partition} for {timeout}",
-                hint="its chain takes nothing: wait, or look at its nodes",
-            )
+        is_late = False
         try:
-            return self._alone(act)
-        finally:
-            self._lock.release()
+            with self._in_time(parse_duration(timeout) / SECOND) as is_mine:
+                if is_mine:
+                    return self._alone(act)
+                is_late = True
+        except RuntimeError:  # What the lock says at the end to who has not got it.
+            if not is_late:
+                raise
+        raise CapacityError(
+            f"another thread has waited to send to {self._partition} for {timeout}",
+            hint="its chain takes nothing: wait, or look at its nodes",
+        )
 
     def run_if_free(self, act: Callable[[], object]) -> None:
         """Do something unless another thread has the turn; CapacityError as for ``run``."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._alone(act)
-            finally:
-                self._lock.release()
+        is_free = True
+        try:
+            with self._in_time(0.0) as is_free:
+                if is_free:
+                    self._alone(act)
+        except RuntimeError:
+            if is_free:
+                raise
+
+    def _in_time(self, seconds: float) -> AbstractContextManager[bool]:
+        """Give what enters the lock, if it is free in so many seconds, and says whether it did.
+
+        Entered and left in C: there is no step between at which a handler may raise and leave the
+        lock behind, as there is behind each call in Python.
+        """
+        kind = self._kinds.get(seconds)
+        if kind is None:
+            lock = self._lock
+            ways = {"__enter__": partial(lock.acquire, timeout=seconds), "__exit__": lock.__exit__}
+            kind = type("_InTime", (), ways)
+            if len(self._kinds) < _KINDS_MAX:  # A class each time would be work for the collector.
+                self._kinds[seconds] = kind
+        entered: AbstractContextManager[bool] = kind()
+        return entered
 
     def _alone(self, act: Callable[[], _T]) -> _T:
         if self._is_taken:

@@ -10,6 +10,7 @@ import pytest
 
 import quiver
 from quiver.errors import CapacityError, DamageError, LockedError
+from quiver.progress import HERE_NAME, LOST_NAME, PROGRESS_NAME
 from quiver.testing import ManualClock, MemoryDisk
 from tests.kit.follow_kit import FILE, ROWS, damage, killed, opened
 
@@ -53,6 +54,18 @@ def test_a_file_that_is_gone_for_good_is_made_of_what_the_segments_know(disk) ->
         damage(disk, FILE, at)
     store = opened(disk)
     assert "no magic" in str(store.recovery.damage[0])
+    assert store.progress("in") == {"a": "3", "f": "1", "g": "2", "l": "3"}
+
+
+@pytest.mark.parametrize("name", [PROGRESS_NAME, HERE_NAME, LOST_NAME])
+def test_what_was_never_finished_is_gone_behind_the_next_opening(disk, name: str) -> None:
+    """Also if nothing is to be written in its place."""
+    states_everywhere(disk)
+    opened(disk).close()
+    disk.create(f"core_0/{name}.tmp").write(0, b"half of")
+    store = opened(disk)
+    assert store.recovery.damage == []
+    assert not [e.name for e in disk.list_dir("core_0") if e.name.endswith(".tmp")]
     assert store.progress("in") == {"a": "3", "f": "1", "g": "2", "l": "3"}
 
 

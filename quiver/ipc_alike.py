@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from quiver.config import LimitsConfig
 from quiver.errors import DamagedEntry, InputError
-from quiver.ipc import ARROW_FAULTS, check_batch
+from quiver.ipc import ARROW_FAULTS, check_batch, check_rows
 from quiver.ipc_around import FILE_HEAD, FileAround
 from quiver.ipc_build import FIRST_BLOCK
 from quiver.ipc_file import check_file_schema
@@ -65,11 +65,13 @@ def read_alike(
     limits: LimitsConfig,
     choose: Choose | None = None,
     validate: bool = True,
+    values: bool = True,
 ) -> list[Alike]:
     """Read the files ``[start, end)`` of a buffer, in ascending order, that are alike and sound.
 
     Of the columns only those that ``choose`` wants. Without ``validate`` nothing is checked: only
-    for bytes that were found good before. Whatever is not in the answer was not believed.
+    for bytes that were found good before; without ``values`` no value is. Whatever is not in the
+    answer was not believed.
     """
     if len(files) < FEW:
         return []
@@ -93,7 +95,7 @@ def read_alike(
         if len(places) < FEW:
             continue
         slices = map(data.slice, starts[places].tolist(), (ends - starts)[places].tolist())
-        read = _read(list(slices), limits=limits, choose=choose, validate=validate)
+        read = _read(list(slices), limits=limits, choose=choose, validate=validate, values=values)
         if read is not None:
             found.append(Alike(places.tolist(), *read))
     return found
@@ -174,6 +176,7 @@ def _read(
     limits: LimitsConfig,
     choose: Choose | None,
     validate: bool,
+    values: bool,
 ) -> tuple[list[pa.RecordBatch], tuple[int, ...] | None] | None:
     """Have Arrow read files that are alike; None if it finds anything wrong with one of them."""
     try:
@@ -188,7 +191,7 @@ def _read(
         if columns is not None:
             batches = [batch.select(columns) for batch in batches]
         for batch in batches if validate else ():
-            check_batch(batch, None, limits)
+            (check_batch if values else check_rows)(batch, None, limits)
     except (MemoryError, InputError, DamagedEntry, *ARROW_FAULTS):
         return None
     return batches, columns

@@ -41,7 +41,8 @@ class ArrowFile:
     """An IPC file inside a larger buffer, read chunk by chunk or as a table.
 
     With ``columns`` only those columns, by place, are given; the buffers of others are not touched.
-    Without ``validate`` nothing is checked: only for bytes that were found good before.
+    Without ``validate`` nothing is checked: only for bytes that were found good before. Without
+    ``values`` no value is: only for those that this process wrote, if they still have its checksum.
     What was read once and found good is not checked again.
     ``check`` is told which bytes, half-open, are about to be believed, and may raise.
     ``known`` is a schema that needs no check against the limits; metadata does not count.
@@ -54,12 +55,14 @@ class ArrowFile:
         limits: LimitsConfig = _DEFAULT_LIMITS,
         columns: Sequence[int] | None = None,
         validate: bool = True,
+        values: bool = True,
         check: Callable[[int, int], None] | None = None,
         known: pa.Schema | None = None,
     ) -> None:
         """Open it; raises DamagedEntry if it is no Arrow file or its schema breaks a limit."""
         self._limits = limits
         self._validate = validate
+        self._looks_at_values = validate and values
         self._check = check
         self._columns = None if columns is None else list(columns)
         self._sound: dict[int | None, bool] = {}
@@ -113,8 +116,10 @@ class ArrowFile:
                 batch = self._reader.get_batch(index).select(self._columns)
             if sound is None:
                 self._check_buffers(batch.columns)
-                if self._validate:
+                if self._looks_at_values:
                     self._check_values(batch)
+                elif self._validate:
+                    check_rows(batch, None, self._limits)
         except MemoryError as error:
             raise out_of_memory() from error
         except ARROW_FAULTS as error:
@@ -174,7 +179,7 @@ class ArrowFile:
         """Check what was read as a whole; its arrays take time to list, and may not be needed."""
         for some in arrays if self._check else ():
             self._check_buffers(some)
-        if self._validate:
+        if self._looks_at_values:
             validate_table(table)
             self._words_known = True
 

@@ -159,6 +159,7 @@ class Readers:
         self._disk = disk
         self._limits = limits.for_reading()
         self._opened: dict[int, OpenedSegment] = {}
+        self._own: set[int] = set()
         self._lock = threading.Lock()
 
     def get(self, segment_seq: int, path: str) -> OpenedSegment:
@@ -166,12 +167,18 @@ class Readers:
         opened = self._opened.get(segment_seq)
         if opened is not None:
             return opened
-        reader = SegmentReader.open(self._disk, path, limits=self._limits)
+        is_own = segment_seq in self._own
+        reader = SegmentReader.open(self._disk, path, limits=self._limits, is_own=is_own)
         with self._lock:
             opened = self._opened.setdefault(segment_seq, OpenedSegment(reader))
             while len(self._opened) > _READERS_MAX:
                 del self._opened[next(iter(self._opened))]
         return opened
+
+    def trust(self, segment_seq: int) -> None:
+        """Know a segment as one that this process wrote, of bundles that were validated here."""
+        with self._lock:
+            self._own.add(segment_seq)
 
     def get_if_open(self, segment_seq: int) -> OpenedSegment | None:
         """Give a segment that is open; None if it is not."""
@@ -181,8 +188,10 @@ class Readers:
         """Let go of a segment; what was read of it stays."""
         with self._lock:
             self._opened.pop(segment_seq, None)
+            self._own.discard(segment_seq)
 
     def close(self) -> None:
         """Let go of all of them."""
         with self._lock:
             self._opened.clear()
+            self._own.clear()

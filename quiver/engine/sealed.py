@@ -196,7 +196,8 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
 
     None if all that was sealed was recovered and cannot be decoded; it is in quarantine then.
     """
-    if sealed.content.stored_count:
+    is_own = not sealed.content.stored_count
+    if not is_own:
         fetch_stored(core, sealed)
         if sealed.content.bundle_count == 0:
             return None
@@ -233,6 +234,8 @@ def _write(core: Core, sealed: Sealed) -> SegmentInfo | None:
             # Named but perhaps not durable: only a recovery can tell which.
             core.fault = error
         raise
+    if is_own:
+        core.readers.trust(info.segment_seq)
     if not keep:
         spent_ns = 0 if ahead is None else ahead.spent_ns
         core.pace.note(work, spent_ns + core.clock.monotonic_ns() - began_ns)

@@ -51,11 +51,12 @@ def read_kin(
     limits: LimitsConfig,
     choose: Choose | None = None,
     validate: bool = True,
+    values: bool = True,
 ) -> Iterator[Kin]:
     """Read streams of a segment that ``may_be_alike``; what is not so, or not sound, is not given.
 
     ``choose`` says which columns are wanted. Without ``validate`` nothing is checked: only for
-    streams that were found good before.
+    streams that were found good before; without ``values`` no value is, as in ``ArrowFile``.
     """
     ordered = sorted(streams, key=_offset)
     for first in range(0, len(ordered), TOGETHER):
@@ -63,7 +64,9 @@ def read_kin(
         if validate:
             some = [stream for stream in some if _is_whole(data, stream)]
         files = [(s.byte_offset, s.byte_offset + s.byte_length) for s in some]
-        for found in read_alike(data, files, limits=limits, choose=choose, validate=validate):
+        for found in read_alike(
+            data, files, limits=limits, choose=choose, validate=validate, values=values
+        ):
             yield Kin([some[place] for place in found.places], found.batches, found.columns)
 
 

@@ -6,7 +6,7 @@ when               what is checked
 open               magic, lengths, the footer's CRC32C, both tables' CRC32C, each row of both
 first touch        the stream's CRC32C, its schema and number of chunks
 a few columns      instead: the CRC32C of each page that they lie on
-each chunk, once   Arrow's own full validation; of a whole stream the same, all chunks at once
+each chunk, once   Arrow's full validation, unless this process wrote it; of a whole stream at once
 verify             all of that for all streams, and the CRC-32 of the whole file
 =================  =============================================================================
 
@@ -61,10 +61,12 @@ class SegmentReader:
         data: memoryview,
         *,
         limits: LimitsConfig = _DEFAULT_LIMITS,
+        is_own: bool = False,
     ) -> None:
         """Read the end and the directory of a segment that ``disk`` mapped as ``data``."""
         self._place = disk.locate(path)
         self._limits = limits
+        self._values = not is_own
         self._map: memoryview | None = data
         read_apart(data)  # Tables, headers and single columns; what is read whole says so.
         self._buffer: pa.Buffer | None = pa.py_buffer(data)
@@ -112,13 +114,16 @@ class SegmentReader:
         *,
         limits: LimitsConfig = _DEFAULT_LIMITS,
         lazy: bool = False,
+        is_own: bool = False,
     ) -> Self:
         """Map a segment and check its end and its tables; the manifest later, if it is ``lazy``.
+
+        Of one that this process wrote, ``is_own``, checksums alone are checked, and no values.
 
         Raises DamageError with the located path (TornEntry if the file ends early), VersionError
         for a newer format, or MissingError.
         """
-        reader = cls(disk, path, disk.map(path), limits=limits)
+        reader = cls(disk, path, disk.map(path), limits=limits, is_own=is_own)
         if not lazy:
             _ = reader.manifest
         return reader
@@ -234,7 +239,7 @@ class SegmentReader:
         for entry in likely:
             if self._map is not None:
                 read_along(self._map, entry.byte_offset, entry.byte_offset + entry.byte_length)
-        yield from read_kin(buffer, likely, limits=self._limits, choose=choose)
+        yield from read_kin(buffer, likely, limits=self._limits, choose=choose, values=self._values)
 
     def representative_schemas(self) -> dict[int, pa.Schema]:
         """Give for each slot the schema that all of its streams fit, promoted where they differ.
@@ -340,6 +345,7 @@ class SegmentReader:
             entry,
             limits=self._limits,
             columns=columns,
+            values=self._values,
             pages=None if index is None else index.page_checksums(entry.stream_id) or None,
         )
 

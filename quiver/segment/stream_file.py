@@ -24,7 +24,8 @@ class StreamFile:
 
     With ``pages``, the checksums of its pages, those are checked as they are needed; without, the
     whole stream is checked when it is opened. Without ``validate`` nothing is: only for a stream
-    that was found good before. With ``columns`` only those, by place, are given.
+    that was found good before; without ``values`` no value is, as in ``ArrowFile``. With
+    ``columns`` only those, by place, are given.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class StreamFile:
         columns: Sequence[int] | None = None,
         pages: bytes | None = None,
         validate: bool = True,
+        values: bool = True,
     ) -> None:
         """Open a stream of the segment ``data``; DamagedEntry if it is not what ``entry`` says."""
         part = data.slice(entry.byte_offset, entry.byte_length)
@@ -44,7 +46,9 @@ class StreamFile:
             check = PageChecks(memoryview(part), entry.byte_offset, pages).check
         elif validate and entry.crc32c is not None:
             check_crc32c(f"stream {entry.stream_id}'s", part, entry.crc32c)
-        self._file = ArrowFile(part, limits=limits, columns=columns, validate=validate, check=check)
+        self._file = ArrowFile(
+            part, limits=limits, columns=columns, validate=validate, values=values, check=check
+        )
         if self._file.chunk_count != entry.chunk_count:
             raise DamagedEntry(
                 f"stream {entry.stream_id} and the directory disagree about its chunks",

@@ -168,16 +168,18 @@ def decode_stream(
     *,
     rows: int | None = None,
     limits: LimitsConfig = _DEFAULT_LIMITS,
+    is_plain: bool = False,
 ) -> pa.RecordBatch:
     """Read an IPC stream that holds exactly one batch, validated in full.
 
-    ``rows`` is what the frame around it promised. Raises DamagedEntry for anything else.
+    ``rows`` is what the frame around it promised, and ``is_plain`` that nothing is compressed.
+    Raises DamagedEntry for anything else.
     """
     buffer = as_buffer(data)
     view, schema = memoryview(buffer), schema_message(buffer)
-    is_plain = _SHAPES.is_plain(view, schema)
-    if not is_plain:
-        check_decoded(stream_decoded_bytes(view), limits)
+    is_known = _SHAPES.is_plain(view, schema)
+    if not is_known:
+        _check_bodies(view, limits, is_plain=is_plain)
     try:
         with pa.ipc.open_stream(buffer) as reader:
             key = schema, limits.columns, limits.nesting
@@ -186,7 +188,7 @@ def decode_stream(
                 _remember(key)
             batch = reader.read_next_batch()
             check_batch(batch, rows, limits)
-            if not is_plain:
+            if not is_known:
                 if next(iter(reader), None) is not None:
                     raise DamagedEntry("an Arrow stream holds more than one batch")
                 if len(schema) <= _KNOWN_BYTES_MAX:
@@ -200,6 +202,14 @@ def decode_stream(
     except ARROW_FAULTS as error:
         raise DamagedEntry(f"an Arrow stream cannot be read: {error}") from error
     return batch
+
+
+def _check_bodies(view: memoryview, limits: LimitsConfig, *, is_plain: bool) -> None:
+    """Hold what the bodies of a stream decode to against the limit, or refuse that they have to."""
+    decoded = stream_decoded_bytes(view)
+    check_decoded(decoded, limits)
+    if decoded and is_plain:
+        raise DamagedEntry("an Arrow stream is compressed", found=f"{decoded:,} bytes in it")
 
 
 def _remember(key: tuple[bytes, int, int]) -> None:

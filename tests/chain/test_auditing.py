@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from chain_faults import FAULTS
 from chain_links import Link
@@ -163,9 +165,36 @@ def test_a_record_that_cannot_be_read_stops_no_node_that_has_the_block_open():
     assert world.partition().read().open is None
 
 
-def test_times_are_positive():
+@pytest.mark.parametrize("name", ["every_seconds", "orphan_seconds"])
+@pytest.mark.parametrize("seconds", [0, 1.2e10])
+def test_times_are_positive_and_not_of_geology(name, seconds):
     with pytest.raises(ConfigError):
-        AuditRules(every_seconds=0)
+        AuditRules(**{name: seconds})
+
+
+def test_no_error_of_whatever_kind_ends_the_audit(monkeypatch):
+    """It kept the lease, and nobody audited from then on."""
+    world = World(7)
+    auditing = next(iter(Watch(world).nodes.values())).auditing
+    passes, told = [], threading.Event()
+
+    def audit():
+        passes.append(len(auditing.faults))
+        if len(passes) > 2:
+            told.set()
+        raise MemoryError("malloc of size 3360000000 failed")
+
+    monkeypatch.setattr(auditing, "audit", audit)
+    monkeypatch.setattr(auditing, "_rules", AuditRules(every_seconds=1e-3))
+    auditing.start()
+    try:
+        assert told.wait(60)
+    finally:
+        auditing.stop(seconds=60)
+    assert passes[1:3] == [1, 1]
+    [fault] = auditing.faults
+    assert isinstance(fault, RemoteError)
+    assert "MemoryError: malloc of size" in fault.message
 
 
 # leaving -----------------------------------------------------------------------------------------

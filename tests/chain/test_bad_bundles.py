@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from chain_links import Link
 from chain_oracle import check_partition
@@ -141,3 +143,20 @@ def test_good_ones_are_good():
     append(shelf, 1, 2)
     sealed(shelf, 1, 2)
     assert shelf[BLOCK].finish().rows == 4
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_what_is_compressed_is_not_taken_for_it_may_become_far_more(codec):
+    batch = pa.record_batch({"n": np.zeros(1 << 20, np.int64)})
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch)
+    payload = Payload(0, 0, bytes(32), batch.num_rows, sink.getvalue())
+    assert len(payload.data) < batch.nbytes / 100
+    body = memoryview(bad_entry(0, payload))
+    check = BundleCheck(LAYOUT)
+    with pytest.raises(DamagedEntry, match="is compressed"):
+        check.check(frames_in(body, 1 << 20))
+    bundle = EncodedBundle(0, 0, (payload,))
+    assert check.sound(bundle) == (bundle, ()), "what is in a log already is not lost for that"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
+import pyarrow as pa
 import pytest
 from chain_wire_kit import BLOCK, CALM, PATIENCE, ROUTE, Told, entries
 from memory_peer import MemoryPeer
+from pyarrow import flight
 
 from quiver.chain.peers import Ack, BlockName, Entries, Finished
 from quiver.chain.sealing import Answer, Sealed
@@ -326,6 +329,26 @@ def test_no_address_of_other_machines_without_tls(kept):
         with pytest.raises(ConfigError, match="no TLS") as caught:
             Server(kept, address)
         assert "127.0.0.1" in caught.value.hint
+
+
+def _put(client, asked):
+    writer, acks = client.do_put(asked, pa.schema([]))
+    acks.read()
+    writer.close()
+
+
+def test_other_calls_of_flight_are_refused_in_words(server):
+    client = flight.connect(f"grpc://{server.address}")
+    asked = flight.FlightDescriptor.for_command(b"x")
+    acts = [
+        lambda: list(client.list_flights()),
+        lambda: client.get_flight_info(asked),
+        partial(_put, client, asked),
+    ]
+    for act in acts:
+        with pytest.raises(flight.FlightError, match="is asked by actions") as caught:
+            act()
+        assert "Traceback" not in str(caught.value)
 
 
 def test_a_token_opens_what_nothing_else_does(kept):

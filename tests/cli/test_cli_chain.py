@@ -39,6 +39,22 @@ def test_partitions_are_listed(run, place, partition) -> None:
     assert row["open_locations"] == ["node-a", "node-b", "node-c"]
 
 
+@pytest.mark.parametrize("verb", ["ls", "status"])
+def test_a_record_that_is_damaged_hides_no_other(run, place, partition, verb) -> None:
+    for name in ("aaa", "zzz"):
+        partition.cas(f"{name}/record", None, b"junk" * 99)
+    found = run("chain", verb, "--metadata", place)
+    assert found.code == 9
+    assert "core_0" in found.out
+    assert "aaa" in found.err
+    assert "zzz" in found.err
+    found = run("chain", verb, "--metadata", place, "--json")
+    assert found.code == 9
+    is_one = verb == "status"
+    told = json.loads(found.out)["partitions"] if is_one else [json.loads(found.out)]
+    assert [row["partition"] for row in told] == ["core_0"]
+
+
 def test_blocks_are_listed_oldest_first(run, place, partition) -> None:
     found = run("chain", "ls", "core_0", "--metadata", place)
     assert "node-a > node-b > node-c" in found.out

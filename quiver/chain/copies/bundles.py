@@ -26,10 +26,14 @@ class BundleCheck:
         self._slots = {slot.slot_id for slot in decode_layout(layout)}
 
     def check(self, frames: Sequence[Frame]) -> None:
-        """Raise DamagedEntry unless all of these entries hold bundles of these slots."""
+        """Raise DamagedEntry unless all of these entries hold bundles of these slots.
+
+        Nothing of them may be compressed: a segment holds what they decode to, and neither a node's
+        capacity nor its memory knows of that.
+        """
         for frame in frames:
             for payload in decode_bundle(frame).payloads:
-                if fault := self._fault(payload):
+                if fault := self._fault(payload, is_plain=True):
                     raise DamagedEntry(
                         f"entry {frame.wal_seq} is whole, and slot {payload.slot_id} of it holds "
                         f"no batch: {fault}",
@@ -45,11 +49,11 @@ class BundleCheck:
         kept = tuple(each for each in bundle.payloads if each.slot_id not in lost)
         return bundle._replace(payloads=kept), lost
 
-    def _fault(self, payload: Payload) -> str:
+    def _fault(self, payload: Payload, *, is_plain: bool = False) -> str:
         if payload.slot_id not in self._slots:
             return "the partition has no such slot"
         try:
-            decode_stream(payload.data, rows=payload.row_count)
+            decode_stream(payload.data, rows=payload.row_count, is_plain=is_plain)
         except DamageError as error:
             return str(error)
         return ""

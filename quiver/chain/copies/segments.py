@@ -15,6 +15,7 @@ from quiver.chain.copies.names import LOG, SEGMENT, file_of
 from quiver.chain.peers import BlockName, Finished, decode_layout
 from quiver.disk import SEALED_MODE, TEMPORARY, Disk, NewFile
 from quiver.errors import DamagedEntry, DamageError, InputError
+from quiver.ipc import out_of_memory
 from quiver.payload import EncodedBundle
 from quiver.segment import SegmentLabel, write_segment
 from quiver.wal.format import decode_bundle, frame_at
@@ -55,7 +56,12 @@ def make_segment(disk: Disk, state: CopyState, entry_bytes_max: int) -> Finished
         wal_offset=length,
     )
     file = posixpath.basename(file_of(name, SEGMENT))
-    write_segment(disk, name.partition, bundles, label=label, lost=lost, trusted=True, name=file)
+    try:
+        write_segment(
+            disk, name.partition, bundles, label=label, lost=lost, trusted=True, name=file
+        )
+    except MemoryError as error:
+        raise out_of_memory() from error
     digest, size = blake3.blake3(), 0
     for piece in read_file(disk, file_of(name, SEGMENT), None):
         digest.update(piece)

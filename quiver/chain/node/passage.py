@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from quiver.chain.copies import BlockCopy
-from quiver.chain.peers import Ack, Entries, Route, Stream
+from quiver.chain.peers import Ack, Entries, Route, Stream, without_frames
 from quiver.chain.workers import Workers
 from quiver.errors import ClosedError, QuiverError, RemoteError
 from quiver.wal.format import Frame
@@ -160,6 +160,7 @@ class Passage:
 
     def stop(self, fault: QuiverError) -> None:
         """Break: nothing more is taken, and whoever sends is told why, once."""
+        without_frames(fault)
         if self._end(fault):
             self._tell_broken(fault)
 

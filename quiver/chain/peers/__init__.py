@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quiver.chain.peers.layout import decode_layout, encode_layout
-from quiver.chain.peers.memory import arrows_own
+from quiver.chain.peers.memory import arrows_own, without_frames
 from quiver.chain.peers.peer import Peer, Peers, Stream
 from quiver.chain.peers.promise import promised
 from quiver.chain.peers.silent import SilentError
@@ -37,4 +37,5 @@ __all__ = [
     "decode_layout",
     "encode_layout",
     "promised",
+    "without_frames",
 ]

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from quiver.payload import Octets
 
-__all__ = ["arrows_own"]
+__all__ = ["arrows_own", "without_frames"]
 
 
 def arrows_own(*parts: Octets) -> pa.Buffer:
@@ -23,3 +23,17 @@ def arrows_own(*parts: Octets) -> pa.Buffer:
         if begin < end:
             room[begin:end] = memoryview(part).cast("B")
     return buffer
+
+
+def without_frames(error: BaseException) -> None:
+    """Have an error that is kept let go of the calls that it came through, and of what they hold.
+
+    Of a frame of entries that was refused, else, for as long as anybody might ask why.
+    """
+    left, seen = [error], set[int]()
+    while left:
+        one = left.pop()
+        one.__traceback__ = None
+        seen.add(id(one))
+        others = (one.__cause__, one.__context__)
+        left += [other for other in others if other is not None and id(other) not in seen]

@@ -15,7 +15,7 @@ from quiver.chain.placing import AUDITOR, Lease
 from quiver.chain.tending import ORPHAN_NS, Auditor, Orphans, seal_open
 from quiver.clock import Clock
 from quiver.disk import fresh_name
-from quiver.errors import ConfigError, LockedError, QuiverError
+from quiver.errors import ConfigError, LockedError, QuiverError, RemoteError
 from quiver.units import SECOND
 
 __all__ = ["AuditRules", "Auditing"]
@@ -39,6 +39,8 @@ class AuditRules:
         """Check the times; raises ConfigError."""
         if self.every_seconds <= 0 or self.orphan_seconds <= 0:
             raise ConfigError("times of an auditor are positive")
+        if max(self.every_seconds, self.orphan_seconds) > threading.TIMEOUT_MAX:
+            raise ConfigError("an auditor that waits for centuries audits nothing")
 
 
 class Auditing:
@@ -144,3 +146,6 @@ class Auditing:
                 act()
             except QuiverError as error:
                 self.faults = [error]
+            except Exception as error:  # noqa: BLE001 Else the lease is kept, and nobody audits.
+                text = f"a pass of {self._node.name} stopped: {type(error).__name__}: {error}"
+                self.faults = [RemoteError(text, path=self._node.name)]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quiver.chain.peers import Ack, Entries, Peer, Route, Stream
+from quiver.chain.peers import Ack, Entries, Peer, Route, Stream, without_frames
 from quiver.chain.wire.bodies import buffers_of, sent
 from quiver.chain.wire.faults import to_text
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_told
@@ -119,6 +119,7 @@ class Incoming:
 
     def end(self, error: QuiverError) -> None:
         """Tell the other side why it ends; it hangs up then."""
+        without_frames(error)  # It is asked for as long as its block is open.
         with self._changed:
             self._fault = self._fault or error
             self._changed.notify_all()

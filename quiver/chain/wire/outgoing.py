@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pyarrow import flight
 
-from quiver.chain.peers import Ack, Entries, Route, SilentError
+from quiver.chain.peers import Ack, Entries, Route, SilentError, without_frames
 from quiver.chain.wire.bodies import BEHIND_BYTES_MAX, SCHEMA, joined, send_frame, taken
 from quiver.chain.wire.echo import Echo
 from quiver.chain.wire.faults import from_text
@@ -272,6 +272,7 @@ class Outgoing:
         self._break(SilentError(text, path=self._node, retryable=True))
 
     def _break(self, error: QuiverError) -> None:
+        without_frames(error)
         with self._changed:
             if self._fault is not None:
                 return

@@ -198,6 +198,14 @@ class _Flight(flight.FlightServerBase):
             raise as_flight(error, self._door.peer.name) from error
         return [flight.Result(arrows_own(answer))]
 
+    def _refuse(self, *_: Any) -> Any:  # noqa: ANN401
+        text = "a node of a chain is asked by actions, tickets, and streams both ways"
+        raise as_flight(InputError(text), self._door.peer.name)
+
+    do_put: Any = _refuse
+    list_flights: Any = _refuse
+    get_flight_info: Any = _refuse
+
     def list_actions(self, _context: Any) -> list[Any]:  # noqa: ANN401
         return [(ACTION, "a call between nodes of a chain")]
 

@@ -13,15 +13,24 @@ if TYPE_CHECKING:
     from quiver.chain.membership import Members
     from quiver.chain.metadata import Metadata
     from quiver.chain.wire import WireOptions
+    from quiver.cli.output import Output
     from quiver.clock import Clock
     from quiver.errors import QuiverError
 
-__all__ = ["chain_options", "check_folder", "open_place", "refusals"]
+__all__ = ["chain_options", "check_folder", "open_place", "raise_told", "refusals"]
 
 _TOKEN_BYTES_MAX: Final = 4096
 _BEATS: Final = 3
 """So many are waited for, of which one has to come."""
 _WIRE: Final = ("tls_cert", "tls_key", "tls_ca", "token_file")
+
+
+def raise_told(output: Output, faults: Sequence[QuiverError]) -> None:
+    """Raise the first of what is damaged, if anything is, and tell of the others before."""
+    for error in faults[1:]:
+        output.warn(str(error))
+    if faults:
+        raise faults[0]
 
 
 def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.chains.desk import chain_options, open_place
+from quiver.cli.chains.desk import chain_options, open_place, raise_told
 from quiver.cli.output import Output, format_time, size
 from quiver.cli.program import verb
 
@@ -49,15 +49,21 @@ def ls(
     from quiver.chain.membership import list_partitions
     from quiver.chain.record import Partition
     from quiver.clock import SystemClock
+    from quiver.errors import DamageError
 
     metadata = open_place(place, options, wire=wire)
     clock = SystemClock()
     if not partitions:
-        rows = []
+        rows, faults = [], []
         for name in list_partitions(metadata):
-            record = Partition(metadata, name, clock=clock).read()
-            rows.append(_partition_row(name, record))
+            try:
+                record = Partition(metadata, name, clock=clock).read()
+            except DamageError as error:
+                faults.append(error)
+            else:
+                rows.append(_partition_row(name, record))
         _shown(output, "partitions", rows)
+        raise_told(output, faults)
         return
     for name in partitions:
         opened = Partition(metadata, name, clock=clock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from quiver.cli.chains.desk import chain_options, open_place
+from quiver.cli.chains.desk import chain_options, open_place, raise_told
 from quiver.cli.exits import FOUND, OK, REMOTE
 from quiver.cli.output import Output, size
 from quiver.cli.program import verb
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quiver.chain.membership import Member, Members
     from quiver.chain.metadata import Metadata
     from quiver.chain.wire import WireOptions
+    from quiver.errors import DamageError
 
 __all__ = ["status"]
 
@@ -36,8 +37,8 @@ def status(
     """Say which nodes there are, if blocks have their copies, how far subscribers are.
 
     Asks every node that does not say itself that it is offline. The exit code is 1 if a block has
-    fewer copies than it should have on nodes that answer, and 7 if there is no such block and no
-    node answers.
+    fewer copies than it should have on nodes that answer, 7 if there is no such block and no node
+    answers, and 9 if a record is damaged: the others are shown.
     """
     from quiver.chain.membership import Members
     from quiver.clock import SystemClock
@@ -48,7 +49,7 @@ def status(
     with ThreadPoolExecutor(max_workers=16) as pool:
         nodes = list(pool.map(lambda member: _node(members, member), found))
     up = {each["name"] for each in nodes if each["is_reached"]}
-    partitions = _partitions(metadata, up)
+    partitions, faults = _partitions(metadata, up)
     subscribers = _subscribers(metadata, wire)
     if output.as_json:
         wanted = sum(each["under_replicated"] for each in partitions)
@@ -63,6 +64,7 @@ def status(
     else:
         _told(output, nodes, partitions)
         _told_subscribers(output, subscribers)
+    raise_told(output, faults)
     if any(each["under_replicated"] for each in partitions):
         return FOUND
     return OK if up else REMOTE
@@ -104,16 +106,22 @@ def _node(members: Members, member: Member) -> dict[str, Any]:
     }
 
 
-def _partitions(metadata: Metadata, up: set[str]) -> list[dict[str, Any]]:
+def _partitions(metadata: Metadata, up: set[str]) -> tuple[list[dict[str, Any]], list[DamageError]]:
     from quiver.chain.membership import list_partitions
     from quiver.chain.record import Partition
     from quiver.clock import SystemClock
+    from quiver.errors import DamageError
 
-    rows = []
+    rows: list[dict[str, Any]] = []
+    faults: list[DamageError] = []
     for name in list_partitions(metadata):
         partition = Partition(metadata, name, clock=SystemClock())
-        record = partition.read()
-        blocks = list(partition.blocks_now(record))
+        try:
+            record = partition.read()
+            blocks = list(partition.blocks_now(record))
+        except DamageError as error:
+            faults.append(error)
+            continue
         copies = [(block.rf, block.locations) for block in blocks if not block.is_abandoned]
         if record.open is not None:
             copies.append((record.rf, record.open.locations))
@@ -132,7 +140,7 @@ def _partitions(metadata: Metadata, up: set[str]) -> list[dict[str, Any]]:
                 "abandoned": sum(block.is_abandoned for block in blocks),
             }
         )
-    return rows
+    return rows, faults
 
 
 def _subscribers(metadata: Metadata, wire: WireOptions) -> list[dict[str, Any]]:

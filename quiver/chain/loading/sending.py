@@ -73,8 +73,9 @@ class SendingTurn:
         kind = self._kinds.get(seconds)
         if kind is None:
             lock = self._lock
-            ways = {"__enter__": partial(lock.acquire, timeout=seconds), "__exit__": lock.__exit__}
-            kind = type("_InTime", (), ways)
+            # Static: from Python 3.14 on a class binds a partial as it does a function.
+            enter = staticmethod(partial(lock.acquire, timeout=seconds))
+            kind = type("_InTime", (), {"__enter__": enter, "__exit__": lock.__exit__})
             if len(self._kinds) < _KINDS_MAX:  # A class each time would be work for the collector.
                 self._kinds[seconds] = kind
         entered: AbstractContextManager[bool] = kind()

@@ -1,4 +1,4 @@
-"""Memory that may go over a wire."""
+"""Memory that may go over a wire, and memory that nobody is to keep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arrows_own(*parts: Octets) -> pa.Buffer:
 def without_frames(error: BaseException) -> None:
     """Have an error that is kept let go of the calls that it came through, and of what they hold.
 
-    Of a frame of entries that was refused, else, for as long as anybody might ask why.
+    A frame of entries that was refused would stay as long as anybody may ask why it was.
     """
     left, seen = [error], set[int]()
     while left:

@@ -44,7 +44,8 @@ def ls(
 ) -> None:
     """List partitions, or the blocks of some, oldest first.
 
-    Says what the metadata say; no node is asked.
+    Says what the metadata say; no node is asked. The exit code is 9 if a record is damaged: the
+    other partitions are shown.
     """
     from quiver.chain.membership import list_partitions
     from quiver.chain.record import Partition

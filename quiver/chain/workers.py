@@ -7,6 +7,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
+from quiver.chain.turns import Turn
+
 __all__ = ["ThreadWorkers", "Worker", "Workers"]
 
 
@@ -21,6 +23,13 @@ class Worker(Protocol):
         """Have it done as well, perhaps by the caller, who finds it done when this returns then.
 
         For who has nothing else to do until it is: to wake another thread takes a while.
+        """
+        ...
+
+    def lend(self, act: Callable[[], None]) -> bool:
+        """Have the caller do something in the worker's place, unless that one is at work: False.
+
+        An interrupt of the caller ends that, and no more.
         """
         ...
 
@@ -59,31 +68,29 @@ class _ThreadWorker:
         # An event is set in Python: an interrupt there would leave it locked for ever.
         self._wanted: SimpleQueue[None] = SimpleQueue()
         self._is_ended = False
-        self._turn = threading.Lock()
+        self._turn = Turn()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
-        while True:
+        while not self._is_ended:
             self._wanted.get()
             while not self._wanted.empty():
                 self._wanted.get()
-            with self._turn:
-                if self._is_ended:
-                    return
-                self._work()
+            self._turn.run(self._once)
+
+    def _once(self) -> None:
+        if not self._is_ended:
+            self._work()
 
     def wake(self) -> None:
         self._wanted.put(None)
 
     def hurry(self) -> None:
-        if not self._turn.acquire(blocking=False):
+        if not self.lend(self._once):
             self.wake()  # Whoever is at it may not have seen what the caller brought.
-            return
-        try:
-            if not self._is_ended:
-                self._work()
-        finally:
-            self._turn.release()
+
+    def lend(self, act: Callable[[], None]) -> bool:
+        return self._turn.run(act, 0.0)
 
     def end(self) -> None:
         self._is_ended = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import threading
@@ -26,6 +27,8 @@ __all__ = ["node", "room_of"]
 
 _KEPT_BYTES: Final = 64 << 20
 """Memory that streams had, and that is kept for what they bring next."""
+_GRPC: Final = "26.", "-event_engine_client,-event_engine_listener"
+"""The Arrow whose gRPC is told so, and what: another one may know nothing of it, and complain."""
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 To refuse them.
 
 
@@ -121,6 +124,7 @@ def node(
     from quiver.disk import LocalDisk
 
     _keep_memory()
+    _wait_by_oneself()
     audit = AuditRules(
         every_seconds=parse_duration(audit_every, key="--audit-every") / SECOND,
         orphan_seconds=parse_duration(orphan_after, key="--orphan-after") / SECOND,
@@ -166,6 +170,15 @@ def _keep_memory() -> None:
 
     keep_memory(_KEPT_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
+
+
+def _wait_by_oneself() -> None:
+    """Have who waits for a message wake when it comes; else gRPC wakes three others before."""
+    import pyarrow as pa
+
+    version, told = _GRPC
+    if pa.__version__.startswith(version):
+        os.environ.setdefault("GRPC_EXPERIMENTS", told)
 
 
 def room_of(folder: str) -> tuple[int, int]:

@@ -26,7 +26,7 @@ def tended(world):
 
 @pytest.fixture(scope="module", params=["logs", "segments"])
 def world(request):
-    made = World(14, rf=2, nodes=5)
+    made = World(15, rf=2, nodes=5)
     life_of(made, FAULTS["none"], rounds=12)
     if request.param == "segments":
         tended(made)

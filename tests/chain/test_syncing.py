@@ -58,7 +58,7 @@ def test_a_pass_reads_no_object_for_each_finished_block(world):
 
 
 def test_a_log_that_was_sealed_without_this_node_goes():
-    world = World(11, rf=2, nodes=5)
+    world = World(14, rf=2, nodes=5)
     life_of(world, FAULTS["none"], rounds=12)
     block = first_block(world)
     away, kept = block.locations

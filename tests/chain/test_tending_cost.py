@@ -37,7 +37,7 @@ def blocks_of(world):
 
 @pytest.fixture
 def world():
-    made = World(11, rf=3, nodes=5)
+    made = World(9, rf=3, nodes=5)
     life_of(made, FAULTS["none"], rounds=8)
     return made
 

@@ -10,7 +10,7 @@ from chain_wire_kit import PATIENCE, ROUTE
 from pyarrow import flight
 
 from quiver.chain.peers import Ack, Entries, arrows_own
-from quiver.chain.wire import WireOptions
+from quiver.chain.wire import WireOptions, outgoing
 from quiver.chain.wire.format import FRAME_BYTES, decode_frame
 from quiver.chain.wire.messages import FrameKind
 from quiver.chain.wire.outgoing import Outgoing
@@ -161,6 +161,26 @@ def test_a_write_that_fails_is_told_by_the_stream_and_ends_it(stream, way, told)
     with pytest.raises(RemoteError):
         stream.send(entries(100, SMALL))
     assert len(told) == 1
+
+
+class Struck(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("place", ["calling", "_write"])
+def test_an_interrupt_of_who_writes_breaks_the_stream(stream, way, told, monkeypatch, place):
+    def strike(*_):
+        monkeypatch.undo()
+        raise Struck
+
+    monkeypatch.setattr(outgoing if place == "calling" else stream, place, strike)
+    with pytest.raises(Struck):
+        stream.send(entries(0, SMALL))
+    with stream._changed:
+        assert stream._changed.wait_for(lambda: stream._fault is not None, PATIENCE)
+    assert way.ends.wait(PATIENCE)  # It was hung up.
+    assert [str(each) for each in told] == [str(stream._fault)]
+    assert "interrupted" in str(told[0])
 
 
 def test_a_frame_goes_on_as_it_came(stream, way, monkeypatch):

@@ -85,6 +85,13 @@ class Turn:
         elif not self.is_ended:
             self.work()
 
+    def lend(self, act):
+        """Somebody is at it, or the caller does what he likes."""
+        if self.is_ended or self.turns.lot.random.random() < 0.5:
+            return False
+        act()
+        return True
+
     def take(self):
         self.is_due = False
         if not self.is_ended:

@@ -10,26 +10,9 @@ import threading
 from collections.abc import Callable
 from itertools import pairwise
 
+from quiver.chain.loading import happenings as happened
+from quiver.chain.loading.alone import Alone
 from quiver.chain.loading.flow import Flow
-from quiver.chain.loading.happenings import (
-    Acked,
-    Again,
-    Begun,
-    Claims,
-    Commits,
-    Failed,
-    GraceOver,
-    Happening,
-    Looked,
-    Lost,
-    Mended,
-    Opened,
-    Places,
-    Slow,
-    StreamBroke,
-    Unanswered,
-    Wanted,
-)
 from quiver.chain.loading.mailbox import Mailbox
 from quiver.chain.loading.outbox import Outbox
 from quiver.chain.loading.rules import AHEAD, REFUSALS_MAX, LoaderRules
@@ -95,17 +78,19 @@ class Driver:
         self._wake = wake
         self._mail = Mailbox()
         self._roll: Roll | None = None
-        self._takes_over, self._refusals = rules.takes_over, 0
+        self._takes_over, self._refusals, self._acked_turn = rules.takes_over, 0, -1
         self._pending: set[str] = set()
         self._silent = ""
         self._is_waiting = self._is_hurried = False
         self._rooms: dict[tuple[int, tuple[str, ...]], int] = {}
         self._flow = Flow()
+        limit = AHEAD * rules.soft_bytes
+        self._alone = Alone(self.outbox, self._flow, lock=self.lock, limit=limit)
         self._claim_is_late = False
         self._held: Record | None = None
         self._is_ending = False
 
-    def post(self, happening: Happening) -> None:
+    def post(self, happening: happened.Happening) -> None:
         """Tell what happened; returns at once."""
         self._mail.put(happening)
         self._wake()
@@ -119,9 +104,9 @@ class Driver:
                 self.outbox.acked(ack.last_seq)
                 self.trouble = None
                 self.changed.notify_all()
-                self._mail.put(Acked(turn))
+                self._acked_turn = turn
             has_unsent = bool(self.outbox.unsent_bytes)
-        if is_asked and (has_unsent or self._held or self._is_ending or self._refusals):
+        if is_asked and (has_unsent or self._held or self._is_ending):
             self._wake()
         return is_asked
 
@@ -138,11 +123,27 @@ class Driver:
                 self._mail.close()
                 self._flow.close()
 
+    def send_alone(self) -> None:
+        """Send a small entry if nothing else is to be done, else by the worker; in his turn."""
+        is_sent = False
+        try:
+            is_writing = self._roll is not None and self._roll.phase is Phase.WRITING
+            is_plain = is_writing and self._mail.is_empty and not self._is_over
+            is_sent = is_plain and self._alone.send()
+        except QuiverError as error:
+            self._mail.put(happened.StreamBroke(self._flow.turn, error))
+        finally:
+            if not is_sent:
+                self._wake()
+
     @property
     def _is_over(self) -> bool:
         return self.is_closed or self.fault is not None
 
     def _turn_once(self) -> None:
+        if self._alone.mend():
+            text = "whoever sent was interrupted"
+            self._mail.put(happened.StreamBroke(self._flow.turn, RemoteError(text, retryable=True)))
         is_sending = True
         while is_sending:  # What happened meanwhile comes before the next frame.
             while not self._is_over and (happening := self._mail.take()):
@@ -157,47 +158,44 @@ class Driver:
 
     # what happened -------------------------------------------------------------------------------
 
-    def _take(self, happening: Happening) -> None:  # noqa: C901, PLR0912 One line for each.
+    def _take(self, happening: happened.Happening) -> None:  # noqa: C901, PLR0912 One line for each.
         match happening:
-            case Begun(record):
+            case happened.Begun(record):
                 self._carry_out(begin(self._roll_rules, record))
-            case Claims(record):
+            case happened.Claims(record):
                 self._claim_is_late = False
                 self._takes_over = False
                 self._held = record
                 self._end_when_drained()
-            case Commits(record):
+            case happened.Commits(record):
                 self._committed(record)
-            case Looked(turn, is_wider):
+            case happened.Looked(turn, is_wider):
                 self._widen(turn, is_wider=is_wider)
-            case Slow(epoch):
+            case happened.Slow(epoch):
                 self._claim_is_late |= self._is_at(Phase.CLAIMING, epoch)
-            case Failed(act, error):
+            case happened.Failed(act, error):
                 self._failed(act, error)
-            case Again(act):
+            case happened.Again(act):
                 self._again(act)
-            case Places(act, locations, epoch):
+            case happened.Places(act, locations, epoch):
                 self._rooms[act.number, locations] = epoch
                 self._step(Ready(act.number, locations) if act.ahead else Placed(locations))
-            case Answered() | Unanswered():
+            case Answered() | happened.Unanswered():
                 self._heard(happening)
-            case GraceOver(epoch):
+            case happened.GraceOver(epoch):
                 self._grace_over(epoch)
-            case Lost(error):
+            case happened.Lost(error):
                 self._lose(error)
-            case Opened(turn, stream):
+            case happened.Opened(turn, stream):
                 if turn == self._flow.turn:
                     self._flow.stream = stream
                 else:
                     stream.close()
-            case Acked(turn):
-                if turn == self._flow.turn:
-                    self._refusals = 0
-            case StreamBroke():
+            case happened.StreamBroke():
                 self._broke(happening)
-            case Mended(pair):
+            case happened.Mended(pair):
                 self._step(Healed(pair))
-            case Wanted():
+            case happened.Wanted():
                 self._is_ending = True
 
     def _step(self, event: Event) -> None:
@@ -253,7 +251,7 @@ class Driver:
             self._pending.clear()
             self._step(Claimed(record))
 
-    def _heard(self, said: Answered | Unanswered) -> None:
+    def _heard(self, said: Answered | happened.Unanswered) -> None:
         if self._is_at(Phase.FENCING, said.epoch):
             if isinstance(said, Answered):
                 self._pending.discard(said.answer.location)
@@ -272,10 +270,10 @@ class Driver:
             return
         if not self._is_waiting and (self._roll.answers or not self._pending):
             self._is_waiting = True
-            self.tasks.after(GraceOver(epoch))
+            self.tasks.after(happened.GraceOver(epoch))
         if not self._is_hurried and self._roll.answers and self._pending == {self._silent}:
             self._is_hurried = True
-            self.tasks.after(GraceOver(epoch), seconds=HURRY)
+            self.tasks.after(happened.GraceOver(epoch), seconds=HURRY)
 
     def _grace_over(self, epoch: int) -> None:
         if self._roll is not None and self._is_at(Phase.FENCING, epoch):
@@ -326,12 +324,14 @@ class Driver:
             if count < record.rf:
                 self.tasks.look_wider(turn, count, rf=record.rf, avoid=roll.avoid)
 
-    def _broke(self, broke: StreamBroke) -> None:
+    def _broke(self, broke: happened.StreamBroke) -> None:
         if broke.turn != self._flow.turn or self._flow.route is None:
             return
         if isinstance(broke.error, FencedError):
             self._look()
         self.trouble = broke.error
+        if self._acked_turn == broke.turn:
+            self._refusals = 0
         self._refusals += isinstance(broke.error, DamageError | InputError)
         if self._refusals >= REFUSALS_MAX:
             self._lose(broke.error)
@@ -358,7 +358,7 @@ class Driver:
             self._flow.send(frame, stream, route)
         except QuiverError as error:
             if not self._is_over:  # Else it was closed by whoever stopped it.
-                self._broke(StreamBroke(self._flow.turn, error))
+                self._broke(happened.StreamBroke(self._flow.turn, error))
             return False
         return True
 

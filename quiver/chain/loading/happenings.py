@@ -11,7 +11,6 @@ from quiver.chain.rolling import Answered, ClaimNow, CommitNow, PlaceNow
 from quiver.errors import QuiverError
 
 __all__ = [
-    "Acked",
     "Again",
     "Begun",
     "Claims",
@@ -123,13 +122,6 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Acked:
-    """All locations have more of the block of this stream, and what they have was let go of."""
-
-    turn: int
-
-
-@dataclass(frozen=True, slots=True)
 class StreamBroke:
     """Nothing goes down this stream any more."""
 
@@ -163,7 +155,6 @@ Happening: TypeAlias = (
     | Looked
     | Lost
     | Opened
-    | Acked
     | StreamBroke
     | Mended
     | Wanted

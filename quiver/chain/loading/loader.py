@@ -125,11 +125,12 @@ class Loader:
         def add() -> LoadReceipt:
             self._mend()
             self._wait_room(timeout)
-            return self._add(draft, time_ns)
+            receipt = self._add(draft, time_ns)
+            if not self._worker.lend(self._driver.send_alone):
+                self._wake()
+            return receipt
 
-        receipt = self._turn.run(add, timeout)
-        self._wake()
-        return receipt
+        return self._turn.run(add, timeout)
 
     def _add(self, draft: Draft, time_ns: int | None) -> LoadReceipt:
         """Give a bundle its number, and let it wait to be sent."""

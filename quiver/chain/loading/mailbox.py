@@ -20,6 +20,11 @@ class Mailbox:
         self._kept: deque[Happening] = deque()
         self._is_closed = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return not self._kept
+
     def put(self, happening: Happening) -> None:
         """Keep it until it is taken."""
         self._kept.append(happening)

@@ -55,20 +55,33 @@ class Outbox:
         self.unsent_bytes += len(waiting.body)
         self._unsent.append(waiting)
 
-    def mend(self, waiting: Waiting) -> bool:
-        """Count anew, and say whether an entry was added whose adding was interrupted."""
+    def recount(self) -> None:
+        """Be whole again, wherever ``add`` or ``take`` was interrupted."""
+        if self._sent and self._unsent and self._sent[-1].wal_seq == self._unsent[0].wal_seq:
+            self._unsent.popleft()
         self.unsent_bytes = sum(len(each.body) for each in self._unsent)
         self.sent_bytes = sum(len(each.body) for each in self._sent)
+
+    def mend(self, waiting: Waiting) -> bool:
+        """Count anew, and say whether an entry was added whose adding was interrupted."""
+        self.recount()
         newest = self._unsent or self._sent
         return waiting.wal_seq <= (newest[-1].wal_seq if newest else self.acked_seq)
 
     def take(self) -> Waiting:
-        """Give the next one, which is under way from now on."""
-        waiting = self._unsent.popleft()
-        self._sent.append(waiting)
+        """Give the next one, which is under way from now on; interrupted: ``recount``."""
+        waiting = self._unsent[0]
+        self._sent.append(waiting)  # Before it is taken from there: it is never nowhere.
+        self._unsent.popleft()
         self.sent_bytes += len(waiting.body)
         self.unsent_bytes -= len(waiting.body)
         return waiting
+
+    def take_alone(self, bytes_max: int) -> Waiting | None:
+        """Give the next one if it is the only one that is kept, and no larger than that."""
+        if self.sent_bytes or len(self._unsent) != 1 or len(self._unsent[0].body) > bytes_max:
+            return None
+        return self.take()
 
     def take_frame(self, length: int, rules: LoaderRules) -> list[Waiting]:
         """Give what may go as one frame into a block of this length; empty: nothing now."""

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
+from quiver.chain.turns import Turn
 from quiver.errors import CapacityError
 from quiver.units import SECOND, parse_duration
 
 __all__ = ["SendingTurn"]
 
 _T = TypeVar("_T")
-_KINDS_MAX: Final = 16
 
 
 class SendingTurn:
-    """Whose turn it is to send to a partition. Safe for many threads.
-
-    No context manager: one that is written in Python may be interrupted behind its entry, and who
-    keeps the traceback, as notebooks do, keeps the turn.
-    """
+    """Whose turn it is to send to a partition. Safe for many threads."""
 
     def __init__(self, partition: str) -> None:
         """Let the first one in."""
         self._partition = partition
-        self._lock = threading.RLock()
-        self._kinds: dict[float, type] = {}
+        self._turn = Turn()
         self._is_taken = False
 
     def run(self, act: Callable[[], _T], timeout: float | str | None) -> _T:
@@ -36,50 +28,23 @@ class SendingTurn:
 
         Or if this thread has it, further up: a signal handler came in between.
         """
+        found: list[_T] = []
+
+        def keep() -> None:
+            found.append(self._alone(act))
+
         if timeout is None:
-            with self._lock:
-                return self._alone(act)
-        is_late = False
-        try:
-            with self._in_time(parse_duration(timeout) / SECOND) as is_mine:
-                if is_mine:
-                    return self._alone(act)
-                is_late = True
-        except RuntimeError:  # What the lock says at the end to who has not got it.
-            if not is_late:
-                raise
-        raise CapacityError(
-            f"another thread has waited to send to {self._partition} for {timeout}",
-            hint="its chain takes nothing: wait, or look at its nodes",
-        )
+            self._turn.run(keep)
+        elif not self._turn.run(keep, parse_duration(timeout) / SECOND):
+            raise CapacityError(
+                f"another thread has waited to send to {self._partition} for {timeout}",
+                hint="its chain takes nothing: wait, or look at its nodes",
+            )
+        return found[0]
 
     def run_if_free(self, act: Callable[[], object]) -> None:
         """Do something unless another thread has the turn; CapacityError as for ``run``."""
-        is_free = True
-        try:
-            with self._in_time(0.0) as is_free:
-                if is_free:
-                    self._alone(act)
-        except RuntimeError:
-            if is_free:
-                raise
-
-    def _in_time(self, seconds: float) -> AbstractContextManager[bool]:
-        """Give what enters the lock, if it is free in so many seconds, and says whether it did.
-
-        Entered and left in C: there is no step between at which a handler may raise and leave the
-        lock behind, as there is behind each call in Python.
-        """
-        kind = self._kinds.get(seconds)
-        if kind is None:
-            lock = self._lock
-            # Static: from Python 3.14 on a class binds a partial as it does a function.
-            enter = staticmethod(partial(lock.acquire, timeout=seconds))
-            kind = type("_InTime", (), {"__enter__": enter, "__exit__": lock.__exit__})
-            if len(self._kinds) < _KINDS_MAX:  # A class each time would be work for the collector.
-                self._kinds[seconds] = kind
-        entered: AbstractContextManager[bool] = kind()
-        return entered
+        self._turn.run(lambda: self._alone(act), 0.0)
 
     def _alone(self, act: Callable[[], _T]) -> _T:
         if self._is_taken:

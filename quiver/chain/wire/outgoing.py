@@ -56,7 +56,9 @@ class Outgoing:
         self._options = options
         self._tell_acked = acked
         self._tell_broken = broken
-        self._changed = threading.Condition()
+        # Entered in C: whoever sends may be a thread that is interrupted, and leaves it then.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._queue: deque[Entries] = deque()
         self._end = self._acked = -1
         self._is_closed = self._is_left = False
@@ -92,48 +94,56 @@ class Outgoing:
             threading.Thread(target=work, name="quiver-stream", daemon=True).start()
 
     def send(self, entries: Entries) -> None:
-        """Hand entries on; waits while too much is under way."""
+        """Hand entries on; waits while too much is under way. An interrupt breaks the stream."""
         size = len(entries.body)
-        with self._changed:
-            if self._end < 0:
-                self._end = self._acked = entries.offset
-            if entries.offset != self._end:
-                raise InputError(f"entries for byte {entries.offset} were given, not {self._end}")
-            self._changed.wait_for(lambda: self._fault or self._is_closed or self._has_room(size))
-            if self._fault is not None:
-                raise self._fault
-            if self._is_closed:
-                raise ClosedError(f"the stream to {self._node} is closed")
-            self._end += size
-            is_alone = self._end - self._acked <= _ALONE_BYTES_MAX and not self._queue
-            is_alone = is_alone and size <= BEHIND_BYTES_MAX and not self._is_writing
-            if is_alone:
-                self._is_writing = True
-            else:
-                self._queue.append(entries)
-                self._changed.notify_all()
-        if is_alone:
-            self._write_alone(entries)
-
-    def _write_alone(self, entries: Entries) -> None:
-        """Write little by whoever brings it: to wake another thread takes longer than that."""
+        is_alone = False
         failed: Exception | None = RemoteError("a write was interrupted", path=self._node)
         try:
-            with calling(self._leave):
-                self._write([entries])
+            with self._lock:
+                self._wait_for_room(entries.offset, size)
+                under_way = self._end + size - self._acked
+                self._end += size
+                is_little = size <= BEHIND_BYTES_MAX and under_way <= _ALONE_BYTES_MAX
+                if is_little and not self._queue and not self._is_writing:
+                    is_alone = self._is_writing = True
+                else:
+                    self._queue.append(entries)
+                    self._changed.notify_all()
+            if is_alone:  # To wake another thread takes longer than to write that little.
+                with calling(self._leave):
+                    self._write([entries])
             failed = None
         except (QuiverError, *FLIGHT_ERRORS) as error:
+            if not is_alone:
+                raise
             failed = error  # The writing thread tells it, for it waits for the reason.
         finally:
-            with self._changed:
-                self._is_writing, self._has_written = False, True
-                self._failed = failed
-                if failed or self._queue or self._is_closed or self._fault:
-                    self._changed.notify_all()
+            if is_alone:
+                self._written(failed)
+
+    def _wait_for_room(self, offset: int, size: int) -> None:
+        """Wait until so much may go, as what comes next; raises why it may not."""
+        if self._end < 0:
+            self._end = self._acked = offset
+        if offset != self._end:
+            raise InputError(f"entries for byte {offset} were given, not {self._end}")
+        self._changed.wait_for(lambda: self._fault or self._is_closed or self._has_room(size))
+        if self._fault is not None:
+            raise self._fault
+        if self._is_closed:
+            raise ClosedError(f"the stream to {self._node} is closed")
+
+    def _written(self, failed: Exception | None) -> None:
+        """Let others write again, or say why nobody can."""
+        with self._lock:
+            self._is_writing, self._has_written = False, True
+            self._failed = self._failed or failed
+            if self._failed or self._queue or self._is_closed or self._fault:
+                self._changed.notify_all()
 
     def close(self) -> None:
         """End the stream; nothing is told any more."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify_all()
 
@@ -159,7 +169,7 @@ class Outgoing:
 
     def _wait_for_reason(self) -> None:
         """Let the other call tell why: a node that ends this one says so there."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._fault, self._options.silence)
 
     def _end_writer(self) -> None:
@@ -170,7 +180,7 @@ class Outgoing:
 
     def _next(self) -> list[Entries] | None:
         """Gather what may go as one frame; nothing of it is a heartbeat; None: it is over."""
-        with self._changed:
+        with self._lock:
             self._wait_for_work()
             if self._failed is not None:
                 raise self._failed
@@ -226,7 +236,7 @@ class Outgoing:
     def _read(self, listen: Callable[[], Any]) -> None:
         try:
             reader = listen()
-            with self._changed:
+            with self._lock:
                 self._reader = reader
                 is_over = self._fault is not None or self._is_left
             if is_over:  # Nobody could cancel it while it was opened.
@@ -253,7 +263,7 @@ class Outgoing:
             told = from_text(bytes(body).decode("ascii", "replace"))
             raise told or RemoteError(f"{self._node} says what nobody understands", path=self._node)
         if frame.kind is FrameKind.ACK:
-            with self._changed:
+            with self._lock:
                 self._acked = max(self._acked, frame.offset)
                 self._changed.notify_all()
             with self._watched.busy():
@@ -273,7 +283,7 @@ class Outgoing:
 
     def _break(self, error: QuiverError) -> None:
         without_frames(error)
-        with self._changed:
+        with self._lock:
             if self._fault is not None:
                 return
             self._fault = error
@@ -290,7 +300,7 @@ class Outgoing:
 
     def _leave(self) -> None:
         """End it with the process: nobody is told, or he would open another one."""
-        with self._changed:
+        with self._lock:
             self._is_closed = self._is_left = True
             self._queue.clear()
             self._changed.notify_all()

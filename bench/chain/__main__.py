@@ -36,9 +36,8 @@ another measure; the store makes none either.
   each round by itself, medians of those; milliseconds are of all rounds together. Ten of each
   side go before: calls are opened for the first one, which is told by itself.
 - *Bare Flight* behind both is what they would take with nothing of a chain around: processes that
-  write, sync, pass on and hand acks back, with zeros ahead of small messages
-  (`bench/chain/bare.py`). Where it is beyond a goal itself, no chain of nodes that sync before they
-  pass on by Flight reaches that on this machine.
+  write, sync and pass on, with zeros ahead of small messages; the thread of the last one that syncs
+  sends the ack to whoever waits (`bench/chain/bare.py`). Until 2026-11-29 acks came back by all.
 - *Behind the ack*: 200 entries a second; both sides note the same clock, the loader when it was
   told and the cursor when it has decoded. The tail's readers may well be first.
 - *Pause*: four nodes, three copies, one entry of 10 KB after the other; the longest wait for one
@@ -67,9 +66,7 @@ took off another quarter; it is in the rows above, and not in this table:
 The same code takes a fifth of this in a loop: processes take turns on two cores, so each finds
 neither its memory nor its code in a cache, and a core that slept.
 
-Tried, and not kept. gRPC without its event engine (`GRPC_EXPERIMENTS`): 2.58 instead of 2.75 ms in
-the median and 4.3 instead of 4.9 at the 99th percentile, six runs each, before the rest; what that
-variable understands changes with gRPC's version. No mark with each sync of a log (D173): a
+Tried, and not kept. No mark with each sync of a log (D173): a
 twentieth less in the median of four runs and nothing at the 99th percentile, and a copy could not
 tell rot from a torn end in as much as had no mark. Python's collector off in all processes: no
 difference.
@@ -81,13 +78,18 @@ and the 98th percentile nine in ten are entries behind which all nodes write zer
 twelve, 0.4 ms longer; those above lose it in no one place: another thread was on the processor
 where theirs was woken (one in two hundred waits 0.7 ms for the kernel's `kdamond` so).
 
-Tried then, a few runs each in turns, and not kept. Zeros by a thread of their own, at once, with a
+Behind that came what D231 tells: in turns, 1.60 ms before and 1.41 behind it in the median, 2.46 and
+2.26 at the 99th percentile. Nodes that wait for messages themselves are half of it.
+
+Tried, a few runs each in turns, and not kept. Zeros by a thread of their own, at once, with a
 sync, or 0.4 and 0.8 ms later, and at other places of the log in each node: no better. 512 KiB and
 1 MiB of them at a time: worse at the 99th percentile; 40 MiB, so that all are there before: 6 %
-better there, which is all that zeros cost. A driver's work done by whoever sends: 5 % less in the
-median, but an interrupt in the midst of it ends the loader. Acks that a tail keeps for 250 ms
-instead of 25: some 5 % at the 99th percentile, and links that are cut one way are noticed later. No
-event engine in the nodes alone: nothing; in the loader's process, which is not ours, as well: 8 %.
+better there, which is all that zeros cost, and 2, 4 and 8 MiB: worse or the same. Acks that a tail
+keeps for 250 ms instead of 25: some 5 % at the 99th percentile, and links that are cut one way are
+noticed later. Acks that the tail's syncing thread writes itself: 5 % in the median and 7 % at the
+99th percentile; a loader that reads none would stop it. A head that looks at no bundle: 7 %, and
+anybody could write what nobody can read. Both cores kept from sleeping by others: 10 % less in the
+median, three times as much at the 99th percentile.
 """
 
 

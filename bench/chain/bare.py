@@ -26,6 +26,7 @@ __all__ = ["Bare", "bare_chain"]
 
 _SCHEMA: Final = pa.schema([])
 _WAY: Final = flight.FlightDescriptor.for_command(b"bare")
+_ACK: Final = b"1"
 _WINDOW: Final = 16
 _SMALL: Final = 64 << 10
 _ZEROS: Final = bytes(128 << 10)
@@ -38,27 +39,29 @@ class Node(flight.FlightServerBase):
     def __init__(self, path: str, behind: str) -> None:
         super().__init__("grpc://127.0.0.1:0")
         self._path, self._behind = path, behind
+        self._listener: Any = None
+        self._is_over = threading.Event()
 
     def do_put(self, _context: Any, *way: Any) -> None:
-        """Take a stream in; acks go back as how many messages are safe."""
-        _, reader, writer = way
+        """Take a stream in; whoever listens at the last node is told how far it is safe."""
+        _, reader, _ = way
         with open(self._path, "wb", buffering=0) as file:
             if self._behind:
                 client = flight.connect(self._behind)
-                down, acks = client.do_put(_WAY, _SCHEMA)
-                back = threading.Thread(target=_hand_back, args=(acks, writer))
-                back.start()
+                down, _ = client.do_put(_WAY, _SCHEMA)
                 _pass_through(reader, file.fileno(), down.write_metadata)
                 down.done_writing()
-                back.join()
                 down.close()
             else:
-                _pass_through(reader, file.fileno(), lambda _: writer.write(b"1"))
+                _pass_through(reader, file.fileno(), lambda _: self._listener.write_metadata(_ACK))
+                self._is_over.set()
 
-
-def _hand_back(acks: Any, writer: Any) -> None:
-    while (ack := acks.read()) is not None:
-        writer.write(ack)
+    def do_exchange(self, _context: Any, *way: Any) -> None:
+        """Tell whoever calls of each message that is safe here, and so everywhere."""
+        _, _, self._listener = way
+        self._listener.begin(_SCHEMA)
+        self._listener.write_metadata(_ACK)
+        self._is_over.wait()
 
 
 def _pass_through(reader: Any, file: int, pass_on: Any) -> None:
@@ -105,17 +108,19 @@ def _pass_through(reader: Any, file: int, pass_on: Any) -> None:
 
 
 class Bare:
-    """Sends to the first of such nodes."""
+    """Sends to the first of such nodes, and listens to the last one."""
 
-    def __init__(self, place: str) -> None:
-        self._client = flight.connect(place)
-        self._writer, self._acks = self._client.do_put(_WAY, _SCHEMA)
+    def __init__(self, first: str, last: str) -> None:
+        self._clients = [flight.connect(place) for place in (first, last)]
+        self._listening, self._acks = self._clients[1].do_exchange(_WAY)
+        self._acks.read_chunk()
+        self._writer, _ = self._clients[0].do_put(_WAY, _SCHEMA)
 
     def wait_for_one(self, message: bytes) -> float:
         """Send a message and wait until all have it; seconds."""
         begun = time.perf_counter()
         self._writer.write_metadata(message)
-        self._acks.read()
+        self._acks.read_chunk()
         return time.perf_counter() - begun
 
     def rate(self, message: bytes, count: int) -> float:
@@ -123,10 +128,10 @@ class Bare:
         begun = time.perf_counter()
         for sent in range(count):
             if sent >= _WINDOW:
-                self._acks.read()
+                self._acks.read_chunk()
             self._writer.write_metadata(message)
         for _ in range(min(count, _WINDOW)):
-            self._acks.read()
+            self._acks.read_chunk()
         return count * len(message) / (time.perf_counter() - begun)
 
     def close(self) -> None:
@@ -140,6 +145,7 @@ def bare_chain(folder: Path, copies: int) -> Iterator[Bare]:
     processes: list[subprocess.Popen[str]] = []
     paths = [folder / f"bare-{number}" for number in range(copies)]
     behind: Sequence[str] = ()
+    places: list[str] = []
     try:
         for path in paths:
             process = subprocess.Popen(
@@ -153,7 +159,8 @@ def bare_chain(folder: Path, copies: int) -> Iterator[Bare]:
             if process.stdout is None:
                 raise ValueError("a node was started without a pipe")
             behind = (process.stdout.readline().strip(),)
-        bare = Bare(behind[0])
+            places.append(*behind)
+        bare = Bare(places[-1], places[0])
         yield bare
         bare.close()
     finally:

@@ -21,9 +21,9 @@ class Turn:
     keeps the traceback, as notebooks do, keeps the turn.
     """
 
-    def __init__(self) -> None:
-        """Let the first one in."""
-        self._lock = threading.RLock()
+    def __init__(self, lock: threading.RLock | None = None) -> None:
+        """Let the first one in; others may have the lock of it."""
+        self._lock = lock or threading.RLock()
         self._kinds: dict[float, type] = {}
 
     def run(self, act: Callable[[], object], seconds: float = _FOR_EVER) -> bool:

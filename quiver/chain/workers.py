@@ -22,7 +22,8 @@ class Worker(Protocol):
     def hurry(self) -> None:
         """Have it done as well, perhaps by the caller, who finds it done when this returns then.
 
-        For who has nothing else to do until it is: to wake another thread takes a while.
+        For who has nothing else to do until it is: to wake another thread takes a while. Not for a
+        thread that is interrupted.
         """
         ...
 
@@ -68,7 +69,8 @@ class _ThreadWorker:
         # An event is set in Python: an interrupt there would leave it locked for ever.
         self._wanted: SimpleQueue[None] = SimpleQueue()
         self._is_ended = False
-        self._turn = Turn()
+        self._lock = threading.RLock()
+        self._turn = Turn(self._lock)
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
@@ -86,8 +88,13 @@ class _ThreadWorker:
         self._wanted.put(None)
 
     def hurry(self) -> None:
-        if not self.lend(self._once):
+        if not self._lock.acquire(blocking=False):
             self.wake()  # Whoever is at it may not have seen what the caller brought.
+            return
+        try:
+            self._once()
+        finally:
+            self._lock.release()
 
     def lend(self, act: Callable[[], None]) -> bool:
         return self._turn.run(act, 0.0)

@@ -8,7 +8,7 @@ import pytest
 from chain_links import Link
 from chain_oracle import check_partition
 from chain_world import Client, World
-from copies_kit import BLOCK, LAYOUT, ROUTE, SLOTS, append, copies, entry, sealed
+from copies_kit import BLOCK, LAYOUT, ROUTE, SLOTS, append, copies, entry, place, sealed
 
 from quiver.chain.copies import BundleCheck
 from quiver.chain.copies.entries import frames_in
@@ -78,8 +78,8 @@ def test_a_segment_is_made_without_what_cannot_be_read(payload):
     copy = shelf[BLOCK]
     bad = bad_entry(2, payload)
     stream = copy.begin(ROUTE)
-    copy.append(stream, [Entries(ROUTE.epoch, len(entry(1)), 2, memoryview(bad))])
-    copy.append(stream, [Entries(ROUTE.epoch, len(entry(1) + bad), 3, memoryview(entry(3)))])
+    place(copy, stream, Entries(ROUTE.epoch, len(entry(1)), 2, memoryview(bad)))
+    place(copy, stream, Entries(ROUTE.epoch, len(entry(1) + bad), 3, memoryview(entry(3))))
     copy.sync()
     copy.cut(Sealed(len(entry(1) + bad + entry(3)), 3, 10, 30, ()))
     finished = copy.finish()

@@ -16,6 +16,7 @@ from copies_kit import (
     copies,
     entry,
     frame,
+    place,
     read,
     reopened,
     sealed,
@@ -113,19 +114,18 @@ def test_only_what_belongs_there_is_appended(shelf):
     }
     for each in bad.values():
         with pytest.raises(InputError):
-            copy.append(stream, [each])
+            place(copy, stream, each)
     with pytest.raises(FencedError):
-        copy.append(stream, [good._replace(epoch=4)])
-    with pytest.raises(InputError):  # All of them, or none.
-        copy.append(stream, [good, good])
+        place(copy, stream, good._replace(epoch=4))
+    with pytest.raises(InputError):  # All of it, or nothing.
+        place(copy, stream, good._replace(body=memoryview(bytes(good.body) * 2)))
     copy.begin(ROUTE)
     with pytest.raises(InputError, match="another stream"):
-        copy.append(stream, [good])
+        place(copy, stream, good)
     assert read(shelf) == data
 
 
-@pytest.mark.parametrize("is_looked_at", [True, False], ids=["before", "by itself"])
-def test_no_entry_of_which_any_bit_is_wrong_is_appended(shelf, is_looked_at):
+def test_no_entry_of_which_any_bit_is_wrong_is_appended(shelf):
     data = append(shelf, 1)
     copy = shelf[BLOCK]
     stream = copy.begin(ROUTE)
@@ -135,9 +135,9 @@ def test_no_entry_of_which_any_bit_is_wrong_is_appended(shelf, is_looked_at):
         body[bit // 8] ^= 1 << bit % 8
         bad = good._replace(body=memoryview(body))
         with pytest.raises(InputError, match="no row of entries"):
-            copy.append(stream, [copy.looked_at(bad) if is_looked_at else bad])
+            place(copy, stream, bad)
     assert read(shelf) == data
-    copy.append(stream, [copy.looked_at(good) if is_looked_at else good])
+    place(copy, stream, good)
 
 
 def test_a_block_does_not_outgrow_its_limit(disk):
@@ -207,7 +207,7 @@ def test_a_fence_lets_nothing_more_in_and_says_what_there_is(shelf, disk):
         with pytest.raises(FencedError):
             copy.fence(epoch)
     with pytest.raises(FencedError):
-        copy.append(stream, [frame(whole, 4)])
+        place(copy, stream, frame(whole, 4))
     with pytest.raises(FencedError):
         copy.begin(ROUTE)
     with pytest.raises(FencedError):
@@ -338,7 +338,7 @@ def test_r41_what_was_dropped_takes_no_late_entries(shelf, disk):
     shelf.drop(BLOCK)
     shelf.drop(BLOCK)
     with pytest.raises((MissingError, InputError)):
-        kept.append(stream, [frame(len(entry(1)), 2)])
+        place(kept, stream, frame(len(entry(1)), 2))
     again = reopened(shelf, disk)
     assert again.holdings() == ()
     for number, epoch in ((3, 5), (3, 9), (2, 9)):

@@ -69,11 +69,11 @@ class Copy:
     def begin(self, _):
         return 1
 
-    def looked_at(self, entries):
-        return entries
+    def look_at(self, entries):
+        return [entries]
 
-    def append(self, _, frames):
-        raise InputError(f"{len(frames)} frames are refused")
+    def append(self, _, entries, found):
+        raise InputError(f"{len(found)} entries are refused")
 
 
 def test_a_passage_that_broke_keeps_nothing_of_what_broke_it():

@@ -15,6 +15,7 @@ from copies_kit import (
     append,
     copies,
     entry,
+    place,
     read,
     reopened,
     sealed,
@@ -77,7 +78,7 @@ def test_entries_that_go_beyond_the_room_are_where_they_should_be(shelf, disk):
     shelf[BLOCK].make_room()
     copy = shelf[BLOCK]
     body = entry(2, rows=LARGE)
-    copy.append(copy.begin(ROUTE), [Entries(ROUTE.epoch, len(data), 2, memoryview(body))])
+    place(copy, copy.begin(ROUTE), Entries(ROUTE.epoch, len(data), 2, memoryview(body)))
     copy.make_room()
     copy.sync()
     assert read(shelf) == data + body
@@ -176,7 +177,7 @@ def test_room_that_was_cut_off_with_an_entry_is_not_counted_on(shelf, disk, monk
         )
         body = entry(2)
         with pytest.raises(StorageError):
-            copy.append(copy.begin(ROUTE), [Entries(ROUTE.epoch, len(data), 2, memoryview(body))])
+            place(copy, copy.begin(ROUTE), Entries(ROUTE.epoch, len(data), 2, memoryview(body)))
     assert disk.open(LOG).size() == LOG_BEGIN + len(data)
     copy.make_room()
     assert disk.open(LOG).size() > LOG_BEGIN + len(data) + (64 << 10)

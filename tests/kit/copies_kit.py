@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from quiver.bundle import fingerprint
-from quiver.chain.copies import Copies, CopyRules
+from quiver.chain.copies import BlockCopy, Copies, CopyRules
 from quiver.chain.peers import BlockName, Entries, Route, encode_layout
 from quiver.chain.sealing import Sealed
 from quiver.ipc import encode_stream
@@ -27,6 +27,7 @@ __all__ = [
     "copies",
     "entry",
     "frame",
+    "place",
     "read",
     "reopened",
     "sealed",
@@ -59,6 +60,11 @@ def copies(disk: MemoryDisk | None = None, rules: CopyRules = RULES) -> Copies:
     return Copies(disk or MemoryDisk(), rules)
 
 
+def place(copy: BlockCopy, stream: int, entries: Entries) -> None:
+    """Look at entries and append them."""
+    copy.append(stream, entries, copy.look_at(entries))
+
+
 def append(
     shelf: Copies, *seqs: int, route: Route = ROUTE, sync: bool = True, rows: int = 2
 ) -> bytes:
@@ -68,7 +74,7 @@ def append(
     bodies = [entry(seq, rows=rows) for seq in seqs]
     at = copy.holding.length
     for seq, body in zip(seqs, bodies, strict=True):
-        copy.append(stream, [Entries(route.epoch, at, seq, memoryview(body))])
+        place(copy, stream, Entries(route.epoch, at, seq, memoryview(body)))
         at += len(body)
     if sync:
         copy.sync()

@@ -28,6 +28,7 @@ from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
 from quiver.disk import Disk, remove
 from quiver.disk import replace as put
 from quiver.errors import FencedError, InputError, MissingError
+from quiver.wal.format import Frame as Entry
 
 __all__ = ["BlockCopy"]
 
@@ -106,12 +107,12 @@ class BlockCopy:
             self._stream += 1
             return self._stream
 
-    def looked_at(self, entries: Entries) -> Entries:
-        """Give entries with their frames; raises InputError unless all of them are whole."""
-        return entries._replace(frames=frames_in(entries.body, self._rules.entry_bytes_max))
+    def look_at(self, entries: Entries) -> list[Entry]:
+        """Give what is in it, views of its body; raises InputError unless all of it is whole."""
+        return frames_in(entries.body, self._rules.entry_bytes_max)
 
-    def append(self, stream: int, frames: Sequence[Entries]) -> Extent:
-        """Write frames, each in its place, or none of them; durable after ``sync``.
+    def append(self, stream: int, entries: Entries, found: Sequence[Entry]) -> Extent:
+        """Write entries in their place, which hold what was found; durable after ``sync``.
 
         Raises FencedError, InputError, and what the disk raises. Nothing is left of what failed.
         """
@@ -119,15 +120,14 @@ class BlockCopy:
             if stream != self._stream:
                 raise InputError(f"another stream of {said(self.name)} was opened")
             log = self._usable_log()
-            copy, extent = Copy(self._state.epoch, log.extent.length), log.extent
-            for entries in frames:
-                self._check_open(entries.epoch)
-                copy = admit(copy, Frame(entries.epoch, entries.offset, len(entries.body)))
-                extent = extent_behind(entries.frames or self.looked_at(entries).frames, extent)
-                if (last := extent.last_seq) != entries.last_seq:
-                    raise InputError(f"a frame says {entries.last_seq}, and ends with entry {last}")
-            check_length(self.name, extent.length, self._rules)
-            log.append([entries.body for entries in frames], extent)
+            self._check_open(entries.epoch)
+            copy = Copy(self._state.epoch, log.extent.length)
+            admit(copy, Frame(entries.epoch, entries.offset, len(entries.body)))
+            extent = extent_behind(found, log.extent)
+            if (last := extent.last_seq) != entries.last_seq:
+                raise InputError(f"a frame says {entries.last_seq}, and ends with entry {last}")
+            check_length(self._state.name, extent.length, self._rules)
+            log.append(entries.body, extent)
             return extent
 
     def make_room(self) -> None:
@@ -138,9 +138,9 @@ class BlockCopy:
 
     def sync(self) -> Extent:
         """Return once all that was appended survives a power cut; who waits for it is told."""
-        extent = self._usable_log().sync()
+        extent = (self._log or self._usable_log()).sync()
         if self._waiting:  # Else it is not worth to wait for whoever writes.
-            with self._changed:
+            with self._lock:
                 self._changed.notify_all()
         return extent
 
@@ -253,7 +253,7 @@ class BlockCopy:
 
     def visible(self, beyond: int, *, wait_seconds: float = 0.0) -> tuple[Extent, bool]:
         """Say how far readers may read, and whether it ends there; waits for more than that."""
-        with self._changed:
+        with self._lock:
             self._waiting += 1  # Before it looks: what is synced from here on wakes it.
             try:
                 seen, is_cut = self._visible()

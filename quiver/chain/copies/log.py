@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import blake3
@@ -134,12 +134,12 @@ class BlockLog:
 
     # to grow -----------------------------------------------------------------------------------
 
-    def append(self, bodies: Sequence[memoryview], extent: Extent) -> None:
+    def append(self, body: memoryview, extent: Extent) -> None:
         """Write entries that were checked; taken back as a whole if the disk refuses."""
         if self.synced.length > self._mark.length:
             self._put_mark()
         try:
-            self._writer.append(bodies, last_seq=extent.last_seq)
+            self._writer.append([body], last_seq=extent.last_seq)
         except BaseException:
             self._room_end = 0  # What was ahead may be cut off as well.
             raise

@@ -97,7 +97,7 @@ class Driver:
 
     def hear(self, turn: int, ack: Ack) -> bool:
         """Let go at once of what is safe; False if this stream is over. For any thread."""
-        with self.changed:
+        with self.lock:
             is_asked = turn == self._flow.turn and not self._is_over
             is_ours = ack.length <= self._flow.length  # Nobody has more of it than was sent.
             if is_asked and is_ours and ack.last_seq > self.outbox.acked_seq:

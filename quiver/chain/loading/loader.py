@@ -162,7 +162,8 @@ class Loader:
             )
 
         try:
-            self._wait(has_room, timeout)
+            if not has_room():
+                self._wait(has_room, timeout)
         except WaitTimeoutError as error:
             raise CapacityError(
                 f"{driver.outbox.kept_bytes:,} bytes of {self._partition} wait to be acknowledged"

@@ -89,11 +89,10 @@ class Passage:
                 if self._fault is not None:
                     raise self._fault
             try:
-                # With its frames it would keep as many objects as long as it waits.
-                seen = self._copy.looked_at(entries)
-                self._check(seen.frames)
+                found = self._copy.look_at(entries)
+                self._check(found)
                 self._take(size)
-                self._copy.append(self._begun, [seen])
+                self._copy.append(self._begun, entries, found)
             except BaseException as error:
                 self._break(error)
                 raise

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
-
-from quiver.wal.format import Frame
 
 __all__ = [
     "Ack",
@@ -48,8 +45,6 @@ class Entries(NamedTuple):
     """Where in the block the first byte belongs; a block begins at 0."""
     last_seq: int
     body: memoryview
-    frames: Sequence[Frame] = ()
-    """The entries in it, where somebody has looked at all of them; views of the body."""
     own: Any = None
     """The buffer that the body is, if that is memory of Arrow's own: it goes on without a copy."""
     message: Any = None

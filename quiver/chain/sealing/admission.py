@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from quiver.errors import FencedError, InputError
 
 __all__ = ["Copy", "Frame", "admit", "promise"]
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """A location's copy of the open block."""
 
     epoch: int
@@ -19,8 +18,7 @@ class Copy:
     """Bytes of whole entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """Entries on their way down the chain, exactly as they stand in the log."""
 
     epoch: int

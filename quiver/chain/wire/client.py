@@ -257,9 +257,10 @@ class RemotePeer:
             raise RemoteError(text, path=self._told, retryable=True)
         watched = self._watchdog.watch(limit, partial(cancel_soon, reader))
         is_over = False
+        in_flight = calling(reader.cancel)
         try:
             while True:
-                with calling(reader.cancel):
+                with in_flight:
                     frame, body = taken(reader.read_chunk())
                 if frame.number != asked.block.number:
                     raise DamagedEntry("a frame is of another block", found=frame.number)

@@ -52,7 +52,8 @@ class Incoming:
         self.route = route
         self._node = node
         self._options = options
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._ack: Ack | None = None
         self._fault: QuiverError | None = None
         self._is_over = self._lingers = self._is_taking = False
@@ -97,7 +98,7 @@ class Incoming:
         is_tail = len(chain) > 1 and chain[-1] == self._node
         linger = _LINGER_SECONDS if is_tail else 0 if self.route.sender else _LOADERS_SECONDS
         while True:
-            with self._changed:
+            with self._lock:
                 self._changed.wait_for(self._has_news, self._options.heartbeat)
                 if self._ack is not None and linger:
                     self._lingers = True
@@ -120,7 +121,7 @@ class Incoming:
     def end(self, error: QuiverError) -> None:
         """Tell the other side why it ends; it hangs up then."""
         without_frames(error)  # It is asked for as long as its block is open.
-        with self._changed:
+        with self._lock:
             self._fault = self._fault or error
             self._changed.notify_all()
 
@@ -130,7 +131,7 @@ class Incoming:
         return Frame(FrameKind.HEARTBEAT, self.route.block.number, self.route.epoch, heard)
 
     def _acked(self, ack: Ack) -> None:
-        with self._changed:
+        with self._lock:
             self._ack = ack
             if not self._lingers or self._is_urgent():
                 self._changed.notify_all()
@@ -142,7 +143,7 @@ class Incoming:
         self._finish()
 
     def _finish(self) -> None:
-        with self._changed:
+        with self._lock:
             if self._is_over:
                 return
             self._is_over = True

@@ -96,8 +96,8 @@ class Outgoing:
     def send(self, entries: Entries) -> None:
         """Hand entries on; waits while too much is under way. An interrupt breaks the stream."""
         size = len(entries.body)
-        is_alone = False
-        failed: Exception | None = RemoteError("a write was interrupted", path=self._node)
+        is_alone = is_whole = False
+        failed: Exception | None = None
         try:
             with self._lock:
                 self._wait_for_room(entries.offset, size)
@@ -112,13 +112,15 @@ class Outgoing:
             if is_alone:  # To wake another thread takes longer than to write that little.
                 with calling(self._leave):
                     self._write([entries])
-            failed = None
+            is_whole = True
         except (QuiverError, *FLIGHT_ERRORS) as error:
             if not is_alone:
                 raise
             failed = error  # The writing thread tells it, for it waits for the reason.
         finally:
             if is_alone:
+                if not is_whole and failed is None:
+                    failed = RemoteError("a write was interrupted", path=self._node)
                 self._written(failed)
 
     def _wait_for_room(self, offset: int, size: int) -> None:

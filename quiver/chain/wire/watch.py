@@ -26,7 +26,7 @@ class Watched:
     """One who has to be heard now and then."""
 
     def __init__(self, dog: Watchdog, seconds: float, act: Callable[[], None]) -> None:
-        self._dog = dog
+        self._dog, self._now_ns = dog, dog.now_ns
         self.limit_ns = int(seconds * SECOND)
         self.act = act
         self.heard_ns = dog.now_ns()
@@ -34,7 +34,7 @@ class Watched:
 
     def heard(self, at_ns: int | None = None) -> None:
         """Note that it was heard, now or then."""
-        self.heard_ns = self._dog.now_ns() if at_ns is None else max(self.heard_ns, at_ns)
+        self.heard_ns = self._now_ns() if at_ns is None else max(self.heard_ns, at_ns)
 
     def busy(self) -> Self:
         """Do not listen while one's own work keeps one from it: to be entered."""
@@ -47,7 +47,7 @@ class Watched:
 
     def __exit__(self, *_: object) -> None:
         """End it; that counts as heard."""
-        self.heard()
+        self.heard_ns = self._now_ns()
         self.is_busy = False
 
     def stop(self) -> None:
@@ -60,17 +60,13 @@ class Watchdog:
 
     def __init__(self, clock: Clock, *, every: float) -> None:
         """Look so often, in seconds, by a thread of its own; 0: whenever ``look`` is called."""
-        self._clock = clock
+        self.now_ns: Callable[[], int] = clock.monotonic_ns
         self._every = every
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._watched: set[Watched] = set()
         self._looked_ns = 0
         self._runs = False
-
-    def now_ns(self) -> int:
-        """Say what the monotonic clock says."""
-        return self._clock.monotonic_ns()
 
     def watch(self, seconds: float, act: Callable[[], None]) -> Watched:
         """Call ``act`` once if it is silent for so long."""

@@ -78,8 +78,8 @@ and the 98th percentile nine in ten are entries behind which all nodes write zer
 twelve, 0.4 ms longer; those above lose it in no one place: another thread was on the processor
 where theirs was woken (one in two hundred waits 0.7 ms for the kernel's `kdamond` so).
 
-Behind that came what D231 tells: in turns, 1.60 ms before and 1.41 behind it in the median, 2.46 and
-2.26 at the 99th percentile. Nodes that wait for messages themselves are half of it.
+Behind that came what D231 tells: in turns, 1.60 ms before and 1.41 behind it in the median, 2.46
+and 2.26 at the 99th percentile. Nodes that wait for messages themselves are half of it.
 
 Tried, a few runs each in turns, and not kept. Zeros by a thread of their own, at once, with a
 sync, or 0.4 and 0.8 ms later, and at other places of the log in each node: no better. 512 KiB and

@@ -256,14 +256,19 @@ class Loader:
     def _wait(self, is_done: Callable[[], bool], timeout: float | str | None) -> None:
         seconds = None if timeout is None else parse_duration(timeout) / 1e9
         self._check_process()
-        # A condition is entered in Python: an interrupt behind that would leave the lock taken.
-        with self._driver.lock:
-            if not self._driver.changed.wait_for(is_done, seconds):
-                raise WaitTimeoutError(
-                    f"{self._partition}: what was waited for has not happened in {timeout}"
-                    f"{self._trouble()}",
-                    hint="its chain may be taking nothing just now; ask again",
-                )
+        is_in_time = True
+        try:
+            # A condition is entered in Python: an interrupt behind that would leave the lock taken.
+            with self._driver.lock:
+                is_in_time = self._driver.changed.wait_for(is_done, seconds)
+        except RuntimeError as error:  # It came while the condition had let go of the lock.
+            raise error.__context__ or error from None
+        if not is_in_time:
+            raise WaitTimeoutError(
+                f"{self._partition}: what was waited for has not happened in {timeout}"
+                f"{self._trouble()}",
+                hint="its chain may be taking nothing just now; ask again",
+            )
 
     def _trouble(self) -> str:
         """Say what keeps it from writing just now, as far as that is known."""

@@ -92,7 +92,8 @@ class _ThreadWorker:
             self.wake()  # Whoever is at it may not have seen what the caller brought.
             return
         try:
-            self._once()
+            if not self._is_ended:
+                self._work()
         finally:
             self._lock.release()
 

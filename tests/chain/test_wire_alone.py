@@ -10,8 +10,9 @@ from chain_wire_kit import PATIENCE, ROUTE
 from pyarrow import flight
 
 from quiver.chain.peers import Ack, Entries, arrows_own
-from quiver.chain.wire import WireOptions, outgoing
+from quiver.chain.wire import WireOptions
 from quiver.chain.wire.format import FRAME_BYTES, decode_frame
+from quiver.chain.wire.leaving import Calls
 from quiver.chain.wire.messages import FrameKind
 from quiver.chain.wire.outgoing import Outgoing
 from quiver.errors import QuiverError, RemoteError
@@ -167,13 +168,16 @@ class Struck(BaseException):
     """What a signal handler raises."""
 
 
-@pytest.mark.parametrize("place", ["calling", "_write"])
+@pytest.mark.parametrize("place", ["enter", "_write"])
 def test_an_interrupt_of_who_writes_breaks_the_stream(stream, way, told, monkeypatch, place):
     def strike(*_):
         monkeypatch.undo()
         raise Struck
 
-    monkeypatch.setattr(outgoing if place == "calling" else stream, place, strike)
+    name = place if place == "_write" else "_in_flight"
+    calls = Calls()
+    calls.enter = strike
+    monkeypatch.setattr(stream, name, strike if place == "_write" else calls.calling())
     with pytest.raises(Struck):
         stream.send(entries(0, SMALL))
     with stream._changed:

@@ -67,7 +67,7 @@ def test_nobody_is_called_off_while_one_is_busy_oneself_or_stopped_watching():
     busy, stopped = dog.watch(1.0, first), dog.watch(1.0, second)
     stopped.stop()
     stopped.stop()
-    with busy.busy():
+    with busy:
         clock.step(5)
         dog.look()
     dog.look()
@@ -84,7 +84,7 @@ def test_silence_is_looked_at_when_it_lasted_long_enough_and_not_somewhat_later(
     assert dog.look() == 60
     clock.step(40)
     assert dog.look() == 50
-    with watched.busy():
+    with watched:
         assert dog.look() == 60
     assert dog.look() == 60
     clock.step(89.99)

@@ -265,7 +265,7 @@ class RemotePeer:
                 if frame.number != asked.block.number:
                     raise DamagedEntry("a frame is of another block", found=frame.number)
                 is_over = frame.kind is FrameKind.ACK and not isinstance(asked, TailAcks)
-                with watched.busy():  # While the caller works, nobody is to be heard.
+                with watched:  # While the caller works, nobody is to be heard.
                     yield frame, body
         except StopIteration:
             is_over = True

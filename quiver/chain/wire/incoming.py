@@ -79,7 +79,7 @@ class Incoming:
         try:
             while not self._is_over:
                 frame, body = sent(reader.read_chunk())
-                with self._watched.busy():
+                with self._watched:
                     self._pass_on(frame, body)
         except StopIteration:
             return  # It means nothing: a loader that was killed ends like that, too.

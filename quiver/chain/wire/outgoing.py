@@ -65,6 +65,8 @@ class Outgoing:
         self._fault: QuiverError | None = None
         self._is_writing = self._has_written = False
         self._failed: Exception | None = None
+        self._window = options.window_bytes
+        self._in_flight = calling(self._leave)  # For one thread at a time, as the writer is.
         self._reader: Any = None
 
     def begin(
@@ -100,8 +102,11 @@ class Outgoing:
         failed: Exception | None = None
         try:
             with self._lock:
-                self._wait_for_room(entries.offset, size)
                 under_way = self._end + size - self._acked
+                is_over = self._fault is not None or self._is_closed
+                if entries.offset != self._end or is_over or under_way > self._window:
+                    self._wait_for_room(entries.offset, size)
+                    under_way = self._end + size - self._acked
                 self._end += size
                 is_little = size <= BEHIND_BYTES_MAX and under_way <= _ALONE_BYTES_MAX
                 if is_little and not self._queue and not self._is_writing:
@@ -110,7 +115,7 @@ class Outgoing:
                     self._queue.append(entries)
                     self._changed.notify_all()
             if is_alone:  # To wake another thread takes longer than to write that little.
-                with calling(self._leave):
+                with self._in_flight:
                     self._write([entries])
             is_whole = True
         except (QuiverError, *FLIGHT_ERRORS) as error:
@@ -151,7 +156,7 @@ class Outgoing:
 
     def _has_room(self, size: int) -> bool:
         under_way = self._end - self._acked
-        return not under_way or under_way + size <= self._options.window_bytes
+        return not under_way or under_way + size <= self._window
 
     # the writing thread --------------------------------------------------------------------------
 
@@ -268,7 +273,7 @@ class Outgoing:
             with self._lock:
                 self._acked = max(self._acked, frame.offset)
                 self._changed.notify_all()
-            with self._watched.busy():
+            with self._watched:
                 self._tell_acked(Ack(frame.offset, frame.last_seq))
 
     def _heard(self, frame: Frame) -> int | None:

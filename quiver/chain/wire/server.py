@@ -15,7 +15,7 @@ from quiver.addresses import parse_address
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peer, arrows_own
 from quiver.chain.wire.answering import Desk
-from quiver.chain.wire.bodies import SCHEMA, with_body
+from quiver.chain.wire.bodies import SCHEMA, told, with_body
 from quiver.chain.wire.client import ACTION
 from quiver.chain.wire.flights import as_flight
 from quiver.chain.wire.format import decode_message, encode_message
@@ -133,7 +133,7 @@ class _Door:
             case TailAcks(block, epoch):
                 for ack in self.peer.acks(block, epoch):
                     self._streams.check_open()
-                    yield with_body(Frame(FrameKind.ACK, block.number, epoch, *ack))
+                    yield told(Frame(FrameKind.ACK, block.number, epoch, *ack))
                 return
             case _:
                 raise InputError("what is read is a block, its segment, or acks")

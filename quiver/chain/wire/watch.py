@@ -36,12 +36,8 @@ class Watched:
         """Note that it was heard, now or then."""
         self.heard_ns = self._now_ns() if at_ns is None else max(self.heard_ns, at_ns)
 
-    def busy(self) -> Self:
-        """Do not listen while one's own work keeps one from it: to be entered."""
-        return self
-
     def __enter__(self) -> Self:
-        """Begin such work."""
+        """Begin own work, which keeps one from listening."""
         self.is_busy = True
         return self
 

@@ -329,7 +329,7 @@ def test_a_schema_that_passed_is_known_and_other_limits_are_other_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked: list[None] = []
-    monkeypatch.setattr(ipc, "_KNOWN_SCHEMAS", set())
+    monkeypatch.setattr(ipc, "_KNOWN_SCHEMAS", {})
     monkeypatch.setattr(ipc, "check_schema", lambda *given: looked.append(check_schema(*given)))
     data = bytes(encode_stream(pa.record_batch({"a": [1], "b": [2]})))
     other = bytes(encode_stream(pa.record_batch({"a": [1], "c": [2]})))
@@ -342,7 +342,7 @@ def test_a_schema_that_passed_is_known_and_other_limits_are_other_limits(
 
 
 def test_no_more_schemas_are_known_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ipc, "_KNOWN_SCHEMAS", set())
+    monkeypatch.setattr(ipc, "_KNOWN_SCHEMAS", {})
     for number in range(3 * ipc._KNOWN_MAX):
         decode_stream(encode_stream(pa.record_batch({f"column {number}": [1]})))
         assert len(ipc._KNOWN_SCHEMAS) <= ipc._KNOWN_MAX

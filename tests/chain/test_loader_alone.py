@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from chain_oracle import check_partition
 from chain_world import World
+from strikes import Struck, struck_by_alarms
 
 from quiver.chain.loading import LoaderRules
 from quiver.chain.loading.driver import Driver
@@ -23,10 +24,6 @@ from quiver.errors import InputError, RemoteError
 
 LARGE = {"events": pa.record_batch({"n": list(range(10_000))})}
 PATIENCE = 60
-
-
-class Struck(BaseException):
-    """What a signal handler raises."""
 
 
 def lends(loader, *, is_free=True):
@@ -172,11 +169,7 @@ def test_no_interrupt_of_who_does_his_work_stops_a_worker():
     done = threading.Event()
     worker = ThreadWorkers().start("one", done.set)
 
-    def strike(*_):
-        raise Struck
-
-    before = signal.signal(signal.SIGALRM, strike)
-    try:
+    with struck_by_alarms():
         for number in range(300):
             try:
                 signal.setitimer(signal.ITIMER_REAL, 2e-4 + number * 1e-7)
@@ -186,7 +179,4 @@ def test_no_interrupt_of_who_does_his_work_stops_a_worker():
                 done.clear()
                 worker.wake()
                 assert done.wait(PATIENCE)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        worker.end()
+    worker.end()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from chain_oracle import check_partition
 from chain_world import World
+from strikes import Struck, struck_by_alarms
 
 from quiver.chain.loading import drafts
 from quiver.chain.loading.outbox import Outbox
@@ -18,10 +19,6 @@ from quiver.chain.loading.sending import SendingTurn
 from quiver.errors import CapacityError, WaitTimeoutError
 
 BUNDLE = {"events": pa.record_batch({"n": [1]})}
-
-
-class Struck(BaseException):
-    """What a signal handler raises."""
 
 
 @pytest.mark.parametrize("place", ["before", "counted", "added", "numbered"])
@@ -118,14 +115,10 @@ def test_no_interrupt_leaves_the_turn_to_a_thread_that_sends_no_more():
     turn = SendingTurn("p")
     others: list[bool] = []
 
-    def strike(*_):
-        raise Struck
-
     def look():
         turn.run(lambda: others.append(True), 0)
 
-    before = signal.signal(signal.SIGALRM, strike)
-    try:
+    with struck_by_alarms():
         for number in range(300):
             try:
                 signal.setitimer(signal.ITIMER_REAL, 2e-4 + number * 1e-7)
@@ -136,9 +129,6 @@ def test_no_interrupt_leaves_the_turn_to_a_thread_that_sends_no_more():
                 thread = threading.Thread(target=look)
                 thread.start()
                 thread.join()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
     assert len(others) == 300
 
 

@@ -10,16 +10,13 @@ import pyarrow as pa
 import pytest
 from cluster_kit import row, value_of
 from node_processes import PATIENCE, Load, Processes
+from strikes import Struck
 
 from quiver.chain.loading import LoaderRules
 
 pytestmark = pytest.mark.timeout(240)
 ONE = LoaderRules(rf=1)
 COUNT = 300
-
-
-class Struck(BaseException):
-    """What a signal handler raises."""
 
 
 def woken(process_id: int) -> int:

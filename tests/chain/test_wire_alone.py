@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from chain_wire_kit import PATIENCE, ROUTE
 from pyarrow import flight
+from strikes import Struck
 
 from quiver.chain.peers import Ack, Entries, arrows_own
 from quiver.chain.wire import WireOptions
@@ -162,10 +163,6 @@ def test_a_write_that_fails_is_told_by_the_stream_and_ends_it(stream, way, told)
     with pytest.raises(RemoteError):
         stream.send(entries(100, SMALL))
     assert len(told) == 1
-
-
-class Struck(BaseException):
-    """What a signal handler raises."""
 
 
 @pytest.mark.parametrize("place", ["enter", "_write"])

@@ -1,0 +1,28 @@
+"""Interrupts at any moment: a signal handler that raises."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["Struck", "struck_by_alarms"]
+
+
+class Struck(BaseException):
+    """What the handler raises."""
+
+
+def _strike(*_: object) -> None:
+    raise Struck
+
+
+@contextmanager
+def struck_by_alarms() -> Iterator[None]:
+    """Have SIGALRM raise it; whoever sets the timer catches it."""
+    before = signal.signal(signal.SIGALRM, _strike)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

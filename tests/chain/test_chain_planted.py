@@ -119,8 +119,8 @@ def old_entries_acked(patch):
     """An ack of the stream before counts for this one."""
     hear = Driver.hear
 
-    def wrong(self, turn, ack):
-        return hear(self, turn, ack._replace(last_seq=ack.last_seq + 1))
+    def wrong(self, turn, ack, **rest):
+        return hear(self, turn, ack._replace(last_seq=ack.last_seq + 1), **rest)
 
     patch.setattr(Driver, "hear", wrong)
 
@@ -128,7 +128,7 @@ def old_entries_acked(patch):
 def head_is_asked_instead_of_the_tail(patch):
     listen = Tasks._listen_to_tail
 
-    def acks(self, block, epoch):
+    def acks(self, block, epoch, tell=None):
         copy = self._copies[block]
         if copy.state.epoch == epoch and not copy.is_cut and copy._log is not None:
             yield Ack(copy._log.synced.length, copy._log.synced.last_seq)

@@ -137,10 +137,10 @@ def test_r27_what_comes_while_a_node_syncs_is_written_and_not_passed_on(chain, m
     syncing, may_end = threading.Event(), threading.Event()
     sync = BlockCopy.sync
 
-    def slow(copy):
+    def slow(copy, **named):
         syncing.set()
         assert may_end.wait(SECONDS)
-        return sync(copy)
+        return sync(copy, **named)
 
     monkeypatch.setattr(BlockCopy, "sync", slow)
     bodies = [entry(seq, rows=10_000) for seq in (1, 2)]  # Of less who brings it syncs it, too.

@@ -187,11 +187,11 @@ def test_a_live_reader_is_woken_by_a_sync_that_waits_for_nobody(shelf):
     copy = shelf[BLOCK]
     with ThreadPoolExecutor(1) as pool:
         seen = pool.submit(copy.visible, len(first), wait_seconds=600.0)
-        while not copy._waiting and not seen.done():
+        while not copy.readers._waiting and not seen.done():
             pass
         copy.sync()
         assert seen.result(60)[0].last_seq == 2
-        assert not copy._waiting
+        assert not copy.readers._waiting
         with copy._lock:  # As while somebody writes.
             assert pool.submit(copy.sync).result(60).last_seq == 2
 

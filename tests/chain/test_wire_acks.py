@@ -120,8 +120,8 @@ def test_a_tail_that_falls_silent_is_not_waited_for(kept, server, monkeypatch):
     peer = RemotePeer("a", lambda: server.address, options=WireOptions(silence=0.2))
     may_end = threading.Event()
 
-    def acks(_, block, epoch):
-        del block, epoch
+    def acks(_, block, epoch, tell):
+        del block, epoch, tell
         yield Ack(5, 0)
         may_end.wait(PATIENCE)
 
@@ -168,13 +168,16 @@ def test_a_write_that_breaks_is_told_once_and_ends_the_stream(server, kept):
 def test_an_answer_that_never_begins_is_not_waited_for(kept, monkeypatch):
     """Flight gives no call before its first message, and nothing can be cancelled until then."""
     may_answer = threading.Event()
-    honest = server_module._Flight.do_get
 
-    def do_get(*given):
-        may_answer.wait(PATIENCE)
-        return honest(*given)
+    def late(honest):
+        def act(*given):
+            may_answer.wait(PATIENCE)
+            return honest(*given)
 
-    monkeypatch.setattr(server_module._Flight, "do_get", do_get)
+        return act
+
+    for name in ("do_get", "do_exchange"):
+        monkeypatch.setattr(server_module._Flight, name, late(getattr(server_module._Flight, name)))
     with Server(kept, "127.0.0.1:0", options=CALM) as server:
         peer = RemotePeer("a", lambda: server.address, options=WireOptions(silence=0.2))
         kept.prepare(ROUTE, "")

@@ -19,6 +19,7 @@ from quiver.chain.wire.format import (
     ERROR_BYTES_MAX,
     HOLDINGS_MAX,
     MESSAGE_BYTES_MAX,
+    VERSION,
     check_body,
     decode_frame,
     decode_message,
@@ -109,6 +110,7 @@ FRAMES = (
     Frame(FrameKind.HEARTBEAT, 7, 3),
     Frame(FrameKind.ACK, 7, 3, 2048, 42),
     frame_of(Frame(FrameKind.ERROR, 7, 3), b"quiver/1 INPUT 2 {}"),
+    Frame(FrameKind.NEXT, 7, 3, 1024, 41, body_len=7),
 )
 
 
@@ -201,13 +203,13 @@ def test_another_version_is_named():
         (encode_frame(FRAMES[0]), decode_frame),
     ):
         newer = bytearray(data)
-        struct.pack_into("<H", newer, 8, 3)
-        with pytest.raises(VersionError, match="version 3"):
+        struct.pack_into("<H", newer, 8, VERSION + 1)
+        with pytest.raises(VersionError, match=f"version {VERSION + 1}"):
             decode(repaired(bytes(newer)))
 
 
 def with_body(kind: int, body: bytes) -> bytes:
-    return repaired(struct.pack("<8sHHI", b"QUIVER\0M", 2, kind, len(body)) + body + bytes(4))
+    return repaired(struct.pack("<8sHHI", b"QUIVER\0M", VERSION, kind, len(body)) + body + bytes(4))
 
 
 @pytest.mark.parametrize(

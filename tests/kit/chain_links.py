@@ -91,7 +91,7 @@ class Link:
     def read(self, block, offset, *, live=False):
         return self.call("read", block, offset)
 
-    def acks(self, block, epoch):
+    def acks(self, block, epoch, tell=None):
         return islice(self.call("acks", block, epoch), 1)  # The lot says when it is asked again.
 
     def stream(self, route, *, acked, broken):

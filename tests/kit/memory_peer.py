@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 
 from quiver.chain.peers import (
@@ -17,6 +17,7 @@ from quiver.chain.peers import (
     Route,
     Status,
     Stream,
+    Tell,
 )
 from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
 from quiver.errors import FencedError, InputError, MissingError, QuiverError
@@ -114,7 +115,9 @@ class MemoryPeer:
             offset += len(piece)
             yield memoryview(piece)
 
-    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+    def acks(
+        self, block: BlockName, epoch: int, tell: Tell | None = None
+    ) -> Generator[Ack, None, None]:
         kept = self.kept(block)
         while not kept.sealed:
             if epoch != kept.copy.epoch:

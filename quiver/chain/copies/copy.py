@@ -21,6 +21,7 @@ from quiver.chain.copies.entries import Extent, extent_behind, frames_in
 from quiver.chain.copies.format import CopyState, encode_state
 from quiver.chain.copies.log import BlockLog
 from quiver.chain.copies.names import ASIDE, LOG, SEGMENT, STATE, file_of
+from quiver.chain.copies.readers import Readers
 from quiver.chain.copies.rules import CopyRules, bytes_of, check_length, said, without_log
 from quiver.chain.copies.segments import make_segment, read_file
 from quiver.chain.peers import BlockName, Entries, Finished, Holding, Route
@@ -44,9 +45,10 @@ class BlockCopy:
         self._state = state
         self._log = log
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self.readers = Readers(self._lock)
+        """Of what is visible, while it is open."""
         self._finishing = threading.Lock()
-        self._stream = self._waiting = 0
+        self._stream = 0
         self._is_dropped = False
         self._condemned = 0
 
@@ -136,12 +138,13 @@ class BlockCopy:
             if self._log is not None and self._state.sealed is None:
                 self._log.make_room()
 
-    def sync(self) -> Extent:
-        """Return once all that was appended survives a power cut; who waits for it is told."""
+    def sync(self, *, at_once: bool = False) -> Extent:
+        """Return once all that was appended survives a power cut; who waits for it is told.
+
+        ``at_once`` is for what nobody sends who has not heard of all before it (``Tell``).
+        """
         extent = (self._log or self._usable_log()).sync()
-        if self._waiting:  # Else it is not worth to wait for whoever writes.
-            with self._lock:
-                self._changed.notify_all()
+        self.readers.synced(extent, at_once=at_once)
         return extent
 
     # to end ------------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ class BlockCopy:
                 extent = Extent(end.length, end.last_seq, end.start, end.end)
             else:
                 raise without_log(self.name, self._rules.node)
-            self._changed.notify_all()
+            self.readers.wake()
             is_rebooted = self._state.boot != self._rules.boot
             return Answer(self._rules.node, *extent, is_rebooted=is_rebooted)
 
@@ -180,7 +183,7 @@ class BlockCopy:
                 raise InputError(f"{said(self.name)} is another one up to there: {found}")
             self._put(self._state._replace(sealed=ends))
             log.cut(sealed.length, sealed.last_seq)
-            self._changed.notify_all()
+            self.readers.wake()
 
     def finish(self) -> Finished:
         """Make the segment; gives the one that is there. The log stays until ``settle``."""
@@ -215,7 +218,7 @@ class BlockCopy:
             self._log.close()
             self._log = None
         remove(self._disk, file_of(self.name, LOG))
-        self._changed.notify_all()
+        self.readers.wake()
 
     def fetched(self, finished: Finished, put_file: Callable[[], None]) -> bool:
         """Take over a segment that was copied here, in the place of what was made here.
@@ -251,18 +254,11 @@ class BlockCopy:
             if is_cut or not live:
                 return
 
-    def visible(self, beyond: int, *, wait_seconds: float = 0.0) -> tuple[Extent, bool]:
+    def visible(
+        self, beyond: int, *, wait_seconds: float = 0.0, listens: bool = False
+    ) -> tuple[Extent, bool]:
         """Say how far readers may read, and whether it ends there; waits for more than that."""
-        with self._lock:
-            self._waiting += 1  # Before it looks: what is synced from here on wakes it.
-            try:
-                seen, is_cut = self._visible()
-                if wait_seconds and seen.length <= beyond and not is_cut:
-                    self._changed.wait(wait_seconds)
-                    seen, is_cut = self._visible()
-                return seen, is_cut
-            finally:
-                self._waiting -= 1
+        return self.readers.wait(self._visible, beyond, seconds=wait_seconds, listens=listens)
 
     def _visible(self) -> tuple[Extent, bool]:
         state = self._state
@@ -349,7 +345,7 @@ class BlockCopy:
             self._log.close()
             self._log = None
         self._state = self._state._replace(chain=(), sealed=None, finished=None)
-        self._changed.notify_all()
+        self.readers.wake()
 
     def _remove_data(self) -> None:
         for kind in (LOG, SEGMENT, ASIDE):

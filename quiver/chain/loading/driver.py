@@ -95,9 +95,10 @@ class Driver:
         self._mail.put(happening)
         self._wake()
 
-    def hear(self, turn: int, ack: Ack) -> bool:
+    def hear(self, turn: int, ack: Ack, *, by_tail: bool = False) -> bool:
         """Let go at once of what is safe; False if this stream is over. For any thread."""
         with self.lock:
+            self._flow.told = (turn, ack.length) if by_tail else self._flow.told
             is_asked = turn == self._flow.turn and not self._is_over
             is_ours = ack.length <= self._flow.length  # Nobody has more of it than was sent.
             if is_asked and is_ours and ack.last_seq > self.outbox.acked_seq:
@@ -231,8 +232,7 @@ class Driver:
             self.trouble = error
             self.tasks.again(act)
         elif isinstance(error, LockedError) and self.record is not None:
-            fenced = FencedError(f"{self._name} was taken over: {error}")
-            self._lose(fenced)
+            self._lose(FencedError(f"{self._name} was taken over: {error}"))
         else:
             self._lose(error)
 

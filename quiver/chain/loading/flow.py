@@ -24,6 +24,8 @@ class Flow:
         self.length = 0
         self.last: Waiting | None = None
         """What was sent last; None while the block is empty."""
+        self.told = (0, 0)
+        """Up to where the last node itself said that all is safe, and of which block."""
 
     def end(self) -> None:
         """Leave the block."""
@@ -45,8 +47,10 @@ class Flow:
         """Send some as one frame; raises what broke the stream."""
         last = self.last = frame[-1]
         body = last.body if len(frame) == 1 else arrows_own(*(each.body for each in frame))
+        whole = memoryview(body).cast("B")
+        has_heard = self.told == (self.turn, self.length)
         entries = Entries(
-            route.epoch, self.length, last.wal_seq, memoryview(body).cast("B"), own=body
+            route.epoch, self.length, last.wal_seq, whole, own=body, has_heard=has_heard
         )
         self.length += len(body)
         stream.send(entries)

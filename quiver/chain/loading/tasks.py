@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from quiver.chain.loading.candidates import Candidates
 from quiver.chain.loading.happenings import (
@@ -57,8 +57,14 @@ _BACK_TRIES: Final = 20
 
 Pairs: TypeAlias = frozenset[tuple[str, str]]
 Post: TypeAlias = Callable[[Happening], None]
-Hear: TypeAlias = Callable[[int, Ack], bool]
-"""Takes what is safe of a stream at once; False: nobody asks for that stream any more."""
+
+
+class Hear(Protocol):
+    """Takes what is safe of a stream at once; False: nobody asks for that stream any more."""
+
+    def __call__(self, turn: int, ack: Ack, *, by_tail: bool = False) -> bool:
+        """Take it; ``by_tail``: from the last node itself."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +339,7 @@ class Tasks:
             left, last = tries, seen
             try:
                 for ack in self._around.peers(route.chain[-1]).acks(route.block, route.epoch):
-                    if not self._hear(turn, ack):
+                    if not self._hear(turn, ack, by_tail=True):
                         return
                     if ack.last_seq > last:
                         left, last = _LISTEN_TRIES, ack.last_seq

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from quiver.chain.copies import BundleCheck, Copies
@@ -21,6 +22,7 @@ from quiver.chain.peers import (
     Route,
     Status,
     Stream,
+    Tell,
 )
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.workers import Workers
@@ -198,21 +200,25 @@ class LocalNode:
                 )
             yield piece
 
-    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+    def acks(
+        self, block: BlockName, epoch: int, tell: Tell | None = None
+    ) -> Generator[Ack, None, None]:
         """Say what all locations of an open block have, as its tail."""
         copy, said = self._copies[block], -1
-        while True:
-            seen, is_cut = copy.visible(said, wait_seconds=self._live_seconds)
-            if copy.state.epoch != epoch:
-                raise FencedError(
-                    f"block {block.number} is in epoch {copy.state.epoch}, not {epoch}",
-                    epoch=epoch,
-                    current=copy.state.epoch,
-                )
-            if is_cut:
-                return
-            said = seen.length
-            yield Ack(seen.length, seen.last_seq)
+        wait = partial(copy.visible, wait_seconds=self._live_seconds, listens=tell is not None)
+        with copy.readers.listening(tell):
+            while True:
+                seen, is_cut = wait(said)
+                if copy.state.epoch != epoch:
+                    raise FencedError(
+                        f"block {block.number} is in epoch {copy.state.epoch}, not {epoch}",
+                        epoch=epoch,
+                        current=copy.state.epoch,
+                    )
+                if is_cut:
+                    return
+                said = seen.length
+                yield Ack(seen.length, seen.last_seq)
 
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""

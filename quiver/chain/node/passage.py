@@ -126,7 +126,8 @@ class Passage:
         if not frames:
             return
         try:
-            extent = self._copy.sync()
+            is_last = self._behind is None
+            extent = self._copy.sync(at_once=is_last and len(frames) == 1 and frames[0].has_heard)
             if self._behind is None:
                 self._tell_acked(Ack(extent.length, extent.last_seq))
             else:

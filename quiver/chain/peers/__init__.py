@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quiver.chain.peers.layout import decode_layout, encode_layout
 from quiver.chain.peers.memory import arrows_own, without_frames
-from quiver.chain.peers.peer import Peer, Peers, Stream
+from quiver.chain.peers.peer import Peer, Peers, Stream, Tell
 from quiver.chain.peers.promise import promised
 from quiver.chain.peers.silent import SilentError
 from quiver.chain.peers.values import (
@@ -33,6 +33,7 @@ __all__ = [
     "SilentError",
     "Status",
     "Stream",
+    "Tell",
     "arrows_own",
     "decode_layout",
     "encode_layout",

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
 from quiver.chain.peers.values import Ack, BlockName, Damaged, Entries, Finished, Route, Status
 from quiver.chain.sealing import Answer, Sealed
 from quiver.errors import QuiverError
 
-__all__ = ["Peer", "Peers", "Stream"]
+__all__ = ["Peer", "Peers", "Stream", "Tell"]
+
+Tell = Callable[[Ack], bool]
+"""Takes an ack in the thread that synced, and gives whether it did; that one is not given again.
+
+It is called for entries that were sent by somebody who had heard of all before them from this very
+node (``Entries.has_heard``): so there is at most one that he has not read, and it waits for nobody.
+"""
 
 
 class Stream(Protocol):
@@ -94,12 +101,14 @@ class Peer(Protocol):
         """
         ...
 
-    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+    def acks(
+        self, block: BlockName, epoch: int, tell: Tell | None = None
+    ) -> Generator[Ack, None, None]:
         """Say, at the tail of an open block, what all of its locations have, whenever that grows.
 
         And now and then what was said before. It ends where the block does; FencedError once its
         epoch is over. Nothing but the tail's own word is needed: each node syncs before it passes
-        on.
+        on. What ``tell`` takes is not given at once; it may never be called.
         """
         ...
 

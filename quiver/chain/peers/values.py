@@ -49,6 +49,8 @@ class Entries(NamedTuple):
     """The buffer that the body is, if that is memory of Arrow's own: it goes on without a copy."""
     message: Any = None
     """All that it came as, head and body, in memory of Arrow's own: it may go on as that."""
+    has_heard: bool = False
+    """Whether its loader had heard from the last node that all before it is safe."""
 
 
 class Ack(NamedTuple):

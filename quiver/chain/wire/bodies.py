@@ -28,7 +28,6 @@ __all__ = [
     "send_frame",
     "sent",
     "taken",
-    "told",
     "with_body",
 ]
 
@@ -66,11 +65,6 @@ def send_frame(
         writer.write_metadata(arrows_own(encode_frame(frame), body))
     else:
         writer.write_with_metadata(*_around(frame, body, own))
-
-
-def told(frame: Frame) -> tuple[pa.RecordBatch, pa.Buffer]:
-    """Give a frame without a body as ``with_body`` does."""
-    return _NOTHING, arrows_own(encode_frame(frame))
 
 
 def _around(

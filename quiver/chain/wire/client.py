@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -18,6 +18,7 @@ from quiver.chain.peers import (
     SilentError,
     Status,
     Stream,
+    Tell,
 )
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.wire.bodies import taken
@@ -25,6 +26,7 @@ from quiver.chain.wire.first import opened
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import HOLDINGS_MAX, decode_message, encode_message
 from quiver.chain.wire.leaving import calling, cancel_soon
+from quiver.chain.wire.listening import listen
 from quiver.chain.wire.messages import (
     Condemn,
     Condemned,
@@ -154,12 +156,16 @@ class RemotePeer:
         limit = self._options.silence if live else self._options.timeout
         return self._pieces(Read(block, offset, live), offset, limit)
 
-    def acks(self, block: BlockName, epoch: int) -> Iterator[Ack]:
+    def acks(
+        self,
+        block: BlockName,
+        epoch: int,
+        tell: Tell | None = None,  # noqa: ARG002 Whoever syncs is there, and this is here.
+    ) -> Generator[Ack, None, None]:
         """Say what all locations of an open block have, as its tail."""
-        for frame, _ in self._frames(TailAcks(block, epoch), self._options.silence):
-            if frame.kind is not FrameKind.ACK:
-                raise DamagedEntry(f"{self._told} says something else than acks", path=self._told)
-            yield Ack(frame.offset, frame.last_seq)
+        named: dict[str, Any] = {"limit": self._options.silence, "watchdog": self._watchdog}
+        calls = flight.FlightCallOptions(**self._calls)
+        return listen(self._connect(), TailAcks(block, epoch), calls, node=self._told, **named)
 
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""
@@ -241,9 +247,7 @@ class RemotePeer:
         text = f"{self._told} stopped in the middle"
         raise RemoteError(text, path=self._told, retryable=True)
 
-    def _frames(
-        self, asked: Read | Segment | TailAcks, limit: float
-    ) -> Iterator[tuple[Frame, memoryview]]:
+    def _frames(self, asked: Read | Segment, limit: float) -> Iterator[tuple[Frame, memoryview]]:
         """Read frames until the other side ends; who stops sooner cancels the call."""
         client = self._connect()
         options = flight.FlightCallOptions(**self._calls)
@@ -264,7 +268,7 @@ class RemotePeer:
                     frame, body = taken(reader.read_chunk())
                 if frame.number != asked.block.number:
                     raise DamagedEntry("a frame is of another block", found=frame.number)
-                is_over = frame.kind is FrameKind.ACK and not isinstance(asked, TailAcks)
+                is_over = frame.kind is FrameKind.ACK
                 with watched:  # While the caller works, nobody is to be heard.
                     yield frame, body
         except StopIteration:

@@ -82,7 +82,7 @@ __all__ = [
     "frame_of",
 ]
 
-VERSION: Final = 2
+VERSION: Final = 3
 FRAME: Final = struct.Struct("<8sHBBIQQQqI")
 TOP: Final = struct.Struct("<8sHHI")
 CRC: Final = struct.Struct("<I")
@@ -99,7 +99,8 @@ COUNT_MAX: Final = 1 << 18
 NUMBER_MAX: Final = (1 << 63) - 1
 
 _FRAME_KINDS: Final = {kind.value: kind for kind in FrameKind}
-_BODY_BYTES_MAX: Final = {FrameKind.ENTRIES: BODY_BYTES_MAX, FrameKind.ERROR: ERROR_BYTES_MAX}
+_BODY_BYTES_MAX: Final = dict.fromkeys((FrameKind.ENTRIES, FrameKind.NEXT), BODY_BYTES_MAX)
+_BODY_BYTES_MAX[FrameKind.ERROR] = ERROR_BYTES_MAX
 _FRAME_MAGIC: Final = b"QUIVER\0F"
 _MESSAGE_MAGIC: Final = b"QUIVER\0M"
 _STATES: Final = {
@@ -135,7 +136,7 @@ def decode_frame(data: bytes | memoryview) -> Frame:
         FRAME.unpack_from(data)
     )
     _check_top(data, magic, _FRAME_MAGIC, version=version)
-    if zero or not FrameKind.ENTRIES <= kind <= FrameKind.ERROR:
+    if zero or kind not in _FRAME_KINDS:
         raise DamagedEntry("a frame is of no kind", found=kind)
     frame = Frame(_FRAME_KINDS[kind], number, epoch, offset, last_seq, body_len, body_crc)
     if fault := _faulty_frame(frame):
@@ -163,9 +164,8 @@ def check_length(frame: Frame, body: bytes | memoryview) -> None:
 
 def _faulty_frame(frame: Frame) -> str:
     kind, number, epoch, offset, last_seq, body_len, body_crc = frame
-    if min(number, epoch, offset, last_seq + 1) < 0 or max(number, epoch, offset) > NUMBER_MAX:
-        return "a number is out of range"
-    if last_seq > NUMBER_MAX:
+    numbers = number, epoch, offset
+    if min(*numbers, last_seq + 1) < 0 or max(*numbers, last_seq) > NUMBER_MAX:
         return "a number is out of range"
     most = _BODY_BYTES_MAX.get(kind, 0)
     if not bool(most) <= body_len <= most or (not body_len and body_crc):

@@ -156,12 +156,12 @@ class Incoming:
     def _pass_on(self, frame: Frame, body: memoryview) -> None:
         if frame.number != self.route.block.number:
             raise DamagedEntry("a frame is of another block", found=frame.number)
-        if frame.kind is FrameKind.ENTRIES:
+        kind, _, epoch, offset, last_seq, *_ = frame
+        if kind is FrameKind.ENTRIES or kind is FrameKind.NEXT:
             own, message = buffers_of(body)
-            self._came, self._is_taking = frame.offset + len(body), True
-            self._stream.send(
-                Entries(frame.epoch, frame.offset, frame.last_seq, body, own=own, message=message)
-            )
+            self._came, self._is_taking = offset + len(body), True
+            has_heard = kind is FrameKind.NEXT
+            self._stream.send(Entries(epoch, offset, last_seq, body, own, message, has_heard))
             self._is_taking = False
         elif frame.kind is not FrameKind.HEARTBEAT:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")

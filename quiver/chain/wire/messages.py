@@ -52,6 +52,8 @@ class FrameKind(IntEnum):
     HEARTBEAT = 2
     ACK = 3
     ERROR = 4
+    NEXT = 5
+    """Entries whose loader had heard from the last node that all before them is safe."""
 
 
 class Frame(NamedTuple):

@@ -230,7 +230,8 @@ class Outgoing:
         if first is last and first.message is not None:
             self._writer.write_metadata(first.message)  # It was of this block when it came.
             return
-        frame = Frame(FrameKind.ENTRIES, number, first.epoch, first.offset, last.last_seq)
+        kind = FrameKind.NEXT if first is last and first.has_heard else FrameKind.ENTRIES
+        frame = Frame(kind, number, first.epoch, first.offset, last.last_seq)
         own = first.own if first is last else None
         send_frame(self._writer, frame, joined([each.body for each in entries]), own=own)
 

@@ -15,7 +15,7 @@ from quiver.addresses import parse_address
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peer, arrows_own
 from quiver.chain.wire.answering import Desk
-from quiver.chain.wire.bodies import SCHEMA, told, with_body
+from quiver.chain.wire.bodies import SCHEMA, with_body
 from quiver.chain.wire.client import ACTION
 from quiver.chain.wire.flights import as_flight
 from quiver.chain.wire.format import decode_message, encode_message
@@ -35,6 +35,7 @@ from quiver.chain.wire.messages import (
 )
 from quiver.chain.wire.settings import WireOptions, check_listening
 from quiver.chain.wire.streams import Streams
+from quiver.chain.wire.telling import Telling
 from quiver.clock import Clock, SystemClock
 from quiver.errors import InputError, RemoteError
 
@@ -110,12 +111,16 @@ class _Door:
         self._desk = desk
         self._streams = streams
 
-    def append(self, descriptor: Any, reader: Any) -> None:  # noqa: ANN401
-        """Take in what comes on a stream."""
+    def exchange(self, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ANN401
+        """Take in what comes on a stream, or tell acks of a block."""
         asked = decode_message(descriptor.command or b"")
-        if not isinstance(asked, Append):
-            raise InputError("entries are sent on a stream that was opened")
-        self._streams.feed(asked.stream, reader)
+        match asked:
+            case Append(stream):
+                self._streams.feed(stream, reader)
+            case TailAcks():
+                Telling(asked, writer).run(self.peer, self._streams.check_open)
+            case _:
+                raise InputError("entries are sent on a stream that was opened")
 
     def read(self, ticket: bytes) -> Iterator[tuple[pa.RecordBatch, pa.Buffer]]:
         """Give frames: of entries, of a segment, or what comes back on a stream."""
@@ -129,11 +134,6 @@ class _Door:
             case Acks(stream):
                 for frame, body in self._streams.acks(stream):
                     yield with_body(frame, body)
-                return
-            case TailAcks(block, epoch):
-                for ack in self.peer.acks(block, epoch):
-                    self._streams.check_open()
-                    yield told(Frame(FrameKind.ACK, block.number, epoch, *ack))
                 return
             case _:
                 raise InputError("what is read is a block, its segment, or acks")
@@ -174,9 +174,8 @@ class _Flight(flight.FlightServerBase):
         super().__init__(location, **named)
 
     def do_exchange(self, _context: Any, *way: Any) -> None:  # noqa: ANN401
-        descriptor, reader, _ = way
         try:
-            self._door.append(descriptor, reader)
+            self._door.exchange(*way)
         except Exception as error:
             raise as_flight(error, self._door.peer.name) from error
 

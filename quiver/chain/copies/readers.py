@@ -1,0 +1,70 @@
+"""Who waits for more of a copy to be visible, and who is told of it by whoever synced."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from quiver.chain.copies.entries import Extent
+from quiver.chain.peers import Ack, Tell
+
+__all__ = ["Readers"]
+
+
+class Readers:
+    """Those of one copy. Safe for many threads."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        """Nobody is there yet; whoever changes what is visible has the lock."""
+        self._changed = threading.Condition(lock)
+        self._waiting = 0
+        self._listeners: list[Tell] = []
+
+    @contextmanager
+    def listening(self, tell: Tell | None) -> Iterator[None]:
+        """Have somebody told at once; he is to ``wait`` beside that, for what he is not told."""
+        if tell is None:
+            yield
+            return
+        with self._changed:
+            self._listeners.append(tell)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._listeners.remove(tell)
+
+    def wait(
+        self,
+        look: Callable[[], tuple[Extent, bool]],
+        beyond: int,
+        *,
+        seconds: float,
+        listens: bool,
+    ) -> tuple[Extent, bool]:
+        """Give what is visible, and whether it ends there; waits so long for more than that."""
+        with self._changed:
+            self._waiting += not listens  # Before it looks: what is synced from here on wakes it.
+            try:
+                seen, is_cut = look()
+                if seconds and seen.length <= beyond and not is_cut:
+                    self._changed.wait(seconds)
+                    seen, is_cut = look()
+                return seen, is_cut
+            finally:
+                self._waiting -= not listens
+
+    def wake(self) -> None:
+        """Have all look again; the lock is taken."""
+        self._changed.notify_all()
+
+    def synced(self, extent: Extent, *, at_once: bool) -> None:
+        """Tell how far it is visible now; ``at_once``: here, if one listens, and nobody waits."""
+        listeners = self._listeners
+        if not (self._waiting or listeners):
+            return  # Nor is it worth to wait for whoever writes.
+        is_one = at_once and len(listeners) == 1 and not self._waiting
+        if not (is_one and listeners[0](Ack(extent.length, extent.last_seq))):
+            with self._changed:
+                self._changed.notify_all()

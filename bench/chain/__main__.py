@@ -14,6 +14,7 @@ from bench.chain.plots import draw
 from bench.chain.tail import tail
 from bench.chain.writing import writing
 from bench.kit import ROOT, Bench, run_parts
+from quiver.chain import use_polling
 
 TITLE = "A chain on one machine against one store"
 NOTES = """
@@ -35,6 +36,8 @@ another measure; the store makes none either.
   once answers in half the time, and a store asks three to ten times as often as a chain does. Of
   each round by itself, medians of those; milliseconds are of all rounds together. Ten of each
   side go before: calls are opened for the first one, which is told by itself.
+- The loader's process has gRPC wake who waits and no pool before him (`quiver.chain.use_polling`,
+  as nodes do by themselves), and so has that of bare Flight.
 - *Bare Flight* behind both is what they would take with nothing of a chain around: processes that
   write, sync and pass on, with zeros ahead of small messages; the thread of the last one that syncs
   sends the ack to whoever waits (`bench/chain/bare.py`). Until 2026-11-29 acks came back by all.
@@ -80,16 +83,20 @@ where theirs was woken (one in two hundred waits 0.7 ms for the kernel's `kdamon
 
 Behind that came what D231 tells: in turns, 1.60 ms before and 1.41 behind it in the median, 2.46
 and 2.26 at the 99th percentile. Nodes that wait for messages themselves are half of it. And then
-what D233 tells, acks that the tail's syncing thread writes: 1.36 and 1.30, 2.10 and 1.87.
+what D233 tells, acks that the tail's syncing thread writes: 1.36 and 1.30, 2.10 and 1.87; and acks
+that go back along the chain with the heartbeats, and a seventh of a node's calls of Python less:
+1.42 and 1.40, 2.42 and 2.10, an hour later. `use_polling` in the loader's process, in turns of five
+rounds: 1.36 and 1.39, 1.30 and 1.26 in the median, 4.08 and 3.71, 3.78 and 3.42 times the store's
+99th percentile.
 
-Tried, a few runs each in turns, and not kept. Zeros by a thread of their own, at once, with a
-sync, or 0.4 and 0.8 ms later, and at other places of the log in each node: no better. 512 KiB and
-1 MiB of them at a time: worse at the 99th percentile; 40 MiB, so that all are there before: 6 %
-better there, which is all that zeros cost, and 2, 4 and 8 MiB: worse or the same. Acks that a tail
-keeps for 250 ms instead of 25: some 5 % at the 99th percentile, and links that are cut one way are
-noticed later. A head that looks at no bundle: 7 %, and
-anybody could write what nobody can read. Both cores kept from sleeping by others: 10 % less in the
-median, three times as much at the 99th percentile.
+Tried, a few runs each in turns, and not kept. Zeros by a thread of their own, at once, with a sync,
+or 0.4 and 0.8 ms later, and at other places of the log in each node: no better. 512 KiB and 1 MiB
+of them at a time: worse at the 99th percentile; 40 MiB, so that all are there before: 6 % better
+there, which is all that zeros cost, and 2, 4 and 8 MiB: worse or the same. A head that looks at no
+bundle: 7 %, and anybody could write what nobody can read. Entries that are written and synced by
+one call (`RWF_DSYNC`), which leaves the mark to the next sync: 2 % in the median, 4 % at the 99th
+percentile. gRPC of nodes that polls by `poll` instead of `epoll`: 3 % and nothing. Both cores kept
+from sleeping by others: 10 % less in the median, three times as much at the 99th percentile.
 """
 
 
@@ -101,6 +108,7 @@ ACTS = {each.__name__: each for each in (writing, bound, tail, faults, metadata)
 
 if __name__ == "__main__":
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    use_polling()
     run_parts(
         "chain",
         TITLE,

@@ -30,6 +30,7 @@ from quiver.chain.metadata import Metadata, open_metadata
 from quiver.chain.mirroring import Mirror, Mirrored
 from quiver.chain.node import LocalNode
 from quiver.chain.placing import Lease, choose, repairs
+from quiver.chain.polling import use_polling
 from quiver.chain.record import Block, Partition, Record
 from quiver.chain.rolling import Roll, RollRules
 from quiver.chain.sealing import Answer, Decision, Sealed, Wait, decide
@@ -64,4 +65,5 @@ __all__ = [
     "decide",
     "open_metadata",
     "repairs",
+    "use_polling",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import threading
@@ -27,8 +26,6 @@ __all__ = ["node", "room_of"]
 
 _KEPT_BYTES: Final = 64 << 20
 """Memory that streams had, and that is kept for what they bring next."""
-_GRPC: Final = "26.", "-event_engine_client,-event_engine_listener"
-"""The Arrow whose gRPC is told so, and what: another one may know nothing of it, and complain."""
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 To refuse them.
 
 
@@ -119,12 +116,13 @@ def node(
     Other machines reach it only with TLS. A node's certificate has the node's name among its names.
     """
     from quiver.addresses import is_loopback, parse_address
+    from quiver.chain.polling import use_polling
     from quiver.chain.serving import AuditRules, ScrubRules, ServedNode
     from quiver.clock import SystemClock
     from quiver.disk import LocalDisk
 
     _keep_memory()
-    _wait_by_oneself()
+    use_polling()
     audit = AuditRules(
         every_seconds=parse_duration(audit_every, key="--audit-every") / SECOND,
         orphan_seconds=parse_duration(orphan_after, key="--orphan-after") / SECOND,
@@ -170,15 +168,6 @@ def _keep_memory() -> None:
 
     keep_memory(_KEPT_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
-
-
-def _wait_by_oneself() -> None:
-    """Have who waits for a message wake when it comes; else gRPC wakes three others before."""
-    import pyarrow as pa
-
-    version, told = _GRPC
-    if pa.__version__.startswith(version):
-        os.environ.setdefault("GRPC_EXPERIMENTS", told)
 
 
 def room_of(folder: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import chain
 
 from quiver.disk import Bytes, File, copy_bytes, write_parts
 from quiver.errors import PoisonedError, QuiverError
@@ -44,7 +45,8 @@ class Writer:
         ``last_seq`` is the number of the last one. If the disk refuses, what was written is taken
         back and nothing has changed.
         """
-        self.check()
+        if self.fault is not None:
+            self.check()
         try:
             byte_count = self._write(entries, last_seq)
         except QuiverError as error:
@@ -58,7 +60,7 @@ class Writer:
         return Place(self.generation, self.end)
 
     def _write(self, entries: Sequence[Sequence[Bytes]], last_seq: int) -> int:  # noqa: ARG002 Others do.
-        return write_parts(self._file, self.end, [part for entry in entries for part in entry])
+        return write_parts(self._file, self.end, list(chain.from_iterable(entries)))
 
     def _take_back(self) -> None:
         self._file.truncate(self.end)
@@ -78,7 +80,8 @@ class Writer:
         with self._sync_lock:
             if wanted <= self._synced:
                 return
-            self.check()
+            if self.fault is not None:
+                self.check()
             reached = self.end
             try:
                 self._file.sync()

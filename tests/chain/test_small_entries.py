@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from cluster_kit import row, value_of
 from node_processes import PATIENCE, Load, Processes
 from strikes import Struck
 
+from quiver.chain import polling, use_polling
 from quiver.chain.loading import LoaderRules
 
 pytestmark = pytest.mark.timeout(240)
@@ -58,6 +61,54 @@ def test_a_node_waits_for_messages_by_itself_unless_somebody_says_what_grpc_does
     assert woken_while_loaded(tmp_path / "own") < COUNT // 2
     monkeypatch.setenv("GRPC_EXPERIMENTS", "")
     assert woken_while_loaded(tmp_path / "said") > COUNT
+
+
+LOADS = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[3:]
+from quiver.chain import use_polling
+assert use_polling() is (sys.argv[2] == "own")
+import quiver
+from node_processes import Load
+from test_small_entries import ONE, own_woken
+with quiver.connect(sys.argv[1]) as cluster, cluster.loader("p", ["events"], rules=ONE) as loader:
+    load = Load(loader)
+    load.send(20)
+    before = own_woken()
+    load.send(300)
+    print(own_woken() - before)
+"""
+
+
+def own_woken() -> int:
+    return woken(os.getpid())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+@pytest.mark.skipif(not pa.__version__.startswith("26."), reason="gRPC is told so with Arrow 26")
+def test_a_loader_may_have_grpc_wake_it_and_nobody_before(tmp_path):
+    found = {}
+    here = Path(__file__).parent
+    plain = {key: value for key, value in os.environ.items() if key != "GRPC_EXPERIMENTS"}
+    with Processes(tmp_path, "a"):
+        for name, said in (("own", {}), ("said", {"GRPC_EXPERIMENTS": ""})):
+            words = (str(tmp_path / "meta"), name, str(here), str(here.parent / "kit"))
+            done = subprocess.run(
+                [sys.executable, "-c", LOADS, *words],
+                env=plain | said, check=False, capture_output=True, text=True, timeout=120,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            found[name] = int(done.stdout)
+    assert found["own"] < COUNT // 2
+    assert found["said"] > COUNT
+
+
+def test_another_arrow_is_told_nothing(monkeypatch):
+    monkeypatch.delenv("GRPC_EXPERIMENTS", raising=False)
+    monkeypatch.setattr(polling, "_ARROW", "1.")
+    assert not use_polling()
+    assert "GRPC_EXPERIMENTS" not in os.environ
 
 
 def test_wherever_who_waits_is_interrupted_each_entry_is_in_once_at_most(tmp_path):

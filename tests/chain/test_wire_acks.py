@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chain_wire_kit import BLOCK, CALM, PATIENCE, ROUTE, Told, entries
@@ -83,6 +84,40 @@ def test_small_acks_wait_for_more_at_a_tail_that_is_not_alone(monkeypatch, chain
     stream._acked(Ack((1 << 20) + 10, 3))
     stream.end(RemoteError("it ends", path="a"))  # And what waits goes before that.
     assert [frame.kind for frame, _ in told] == [FrameKind.ACK, FrameKind.ERROR]
+
+
+def test_acks_that_a_loader_has_heard_wait_until_a_heartbeat_is_due(monkeypatch):
+    """And no longer: then it may be that they are the only ones."""
+    monkeypatch.setattr(incoming, "_LINGER_SECONDS", 1e-6)
+    options = WireOptions(heartbeat=PATIENCE, silence=PATIENCE)
+    route = ROUTE._replace(sender="b", chain=("b", "a"))
+    stream = Incoming(route, "a", options=options)
+    stream._stream = Swallows()
+    told = stream.acks()
+    assert next(told)[0].kind is FrameKind.HEARTBEAT
+
+    def comes(kind, number):
+        head = Frame(kind, BLOCK.number, 5, 5 * number, number)
+        stream._pass_on(head, memoryview(b"entry"))
+        stream._acked(Ack(5 * number + 5, number))
+
+    comes(FrameKind.NEXT, 0)
+
+    def more():
+        while not stream._lingers:
+            pass
+        comes(FrameKind.NEXT, 1)
+        comes(FrameKind.ENTRIES, 2)
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(more)
+        assert next(told)[0].offset == 15
+        sending.result(PATIENCE)
+    comes(FrameKind.ENTRIES, 3)
+    assert next(told)[0].offset == 20
+    stream._options = WireOptions(heartbeat=0.01, silence=PATIENCE)
+    comes(FrameKind.NEXT, 4)
+    assert next(told)[0].offset == 25
 
 
 def test_a_loader_is_told_at_once_unless_more_that_it_sent_is_not_safe_yet(monkeypatch):

@@ -13,7 +13,6 @@ from strikes import Struck
 from quiver.chain.peers import Ack, Entries, arrows_own
 from quiver.chain.wire import WireOptions
 from quiver.chain.wire.format import FRAME_BYTES, decode_frame
-from quiver.chain.wire.leaving import Calls
 from quiver.chain.wire.messages import FrameKind
 from quiver.chain.wire.outgoing import Outgoing
 from quiver.errors import QuiverError, RemoteError
@@ -171,10 +170,11 @@ def test_an_interrupt_of_who_writes_breaks_the_stream(stream, way, told, monkeyp
         monkeypatch.undo()
         raise Struck
 
+    class Strikes:
+        __enter__ = __exit__ = strike
+
     name = place if place == "_write" else "_in_flight"
-    calls = Calls()
-    calls.enter = strike
-    monkeypatch.setattr(stream, name, strike if place == "_write" else calls.calling())
+    monkeypatch.setattr(stream, name, strike if place == "_write" else Strikes())
     with pytest.raises(Struck):
         stream.send(entries(0, SMALL))
     with stream._changed:

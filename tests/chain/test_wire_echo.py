@@ -71,6 +71,17 @@ def test_what_may_wait_behind_much_on_a_slow_link_says_nothing(clock, echo):
     assert echo.heard(0) == sent
 
 
+def test_what_others_say_was_heard_is_waited_for_no_more(clock, echo):
+    echo.sends(100, 100)
+    clock.step(1)
+    sent = clock.monotonic_ns()
+    echo.sends(200, 100, is_next=True)
+    clock.step(1)
+    assert echo.heard(0) == sent
+    echo.sends(300, 65 << 10, is_next=True)  # It says nothing of itself.
+    assert echo.heard(200) == clock.monotonic_ns()
+
+
 def test_a_heartbeat_says_how_far_it_heard_and_nothing_while_that_is_worked_on():
     stream = Incoming(ROUTE, "a", options=CALM)
     seen = []

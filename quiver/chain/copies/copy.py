@@ -49,6 +49,8 @@ class BlockCopy:
         """Of what is visible, while it is open."""
         self._finishing = threading.Lock()
         self._stream = 0
+        self.lacks_room = False
+        """Whether small entries that come next would need a larger file."""
         self._is_dropped = False
         self._condemned = 0
 
@@ -121,15 +123,17 @@ class BlockCopy:
         with self._lock:
             if stream != self._stream:
                 raise InputError(f"another stream of {said(self.name)} was opened")
-            log = self._usable_log()
-            self._check_open(entries.epoch)
-            copy = Copy(self._state.epoch, log.extent.length)
+            log, state = self._log or self._usable_log(), self._state
+            if state.sealed is not None or entries.epoch < state.epoch:
+                self._check_open(entries.epoch)
+            copy = Copy(state.epoch, log.extent.length)
             admit(copy, Frame(entries.epoch, entries.offset, len(entries.body)))
             extent = extent_behind(found, log.extent)
             if (last := extent.last_seq) != entries.last_seq:
                 raise InputError(f"a frame says {entries.last_seq}, and ends with entry {last}")
-            check_length(self._state.name, extent.length, self._rules)
+            check_length(state.name, extent.length, self._rules)
             log.append(entries.body, extent)
+            self.lacks_room = log.lacks_room
             return extent
 
     def make_room(self) -> None:

@@ -45,6 +45,8 @@ class BlockLog:
         self._entry_bytes_max = entry_bytes_max
         self._sync_lock = threading.Lock()
         self._room_end = 0
+        self.lacks_room = True
+        """Whether ``make_room`` has something to do for small entries that come next."""
         self.extent = extent
         self.synced = extent
         """As far as it survives a power cut."""
@@ -136,6 +138,8 @@ class BlockLog:
 
     def append(self, body: memoryview, extent: Extent) -> None:
         """Write entries that were checked; taken back as a whole if the disk refuses."""
+        if self._writer.fault is not None:
+            self._writer.check()
         if self.synced.length > self._mark.length:
             self._put_mark()
         try:
@@ -144,6 +148,7 @@ class BlockLog:
             self._room_end = 0  # What was ahead may be cut off as well.
             raise
         self.extent = extent
+        self.lacks_room = self._room_end - extent.length < LOG_BEGIN + LEAST_BYTES
 
     def make_room(self) -> None:
         """See to it that small entries have room ahead, for as long as the disk has some.

@@ -123,7 +123,8 @@ class Loader:
         draft = self._drafts.draft(bundle)
 
         def add() -> LoadReceipt:
-            self._mend()
+            if self._adding is not None:
+                self._mend()
             self._wait_room(timeout)
             receipt = self._add(draft, time_ns)
             if not self._worker.lend(self._driver.send_alone):

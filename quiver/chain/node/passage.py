@@ -46,7 +46,7 @@ class Passage:
         acked: Callable[[Ack], None],
         broken: Callable[[QuiverError], None],
         take: Callable[[int], None] = _take_nothing,
-        check: Callable[[Sequence[Frame]], None] = lambda _: None,
+        check: Callable[[Sequence[Frame]], None] | None = None,
     ) -> None:
         """Begin; ``pass_to`` says who is behind, before anything is sent.
 
@@ -65,6 +65,7 @@ class Passage:
         self._writing = threading.Lock()
         self._queue: deque[Entries] = deque()
         self._queued_bytes = 0
+        self._is_full = False
         self._fault: QuiverError | None = None
         self._worker = workers.start(f"quiver chain {route.block}", self._step)
 
@@ -85,12 +86,14 @@ class Passage:
         with self._writing:
             with self._lock:
                 while self._queued_bytes >= QUEUE_BYTES_MAX and self._fault is None:
+                    self._is_full = True
                     self._room.wait()
                 if self._fault is not None:
                     raise self._fault
             try:
                 found = self._copy.look_at(entries)
-                self._check(found)
+                if self._check is not None:
+                    self._check(found)
                 self._take(size)
                 self._copy.append(self._begun, entries, found)
             except BaseException as error:
@@ -103,7 +106,8 @@ class Passage:
                 self._queued_bytes += size
         if size <= _ALONE_BYTES_MAX:
             self._worker.hurry()
-            self._make_room()
+            if self._copy.lacks_room:
+                self._make_room()
         else:
             self._worker.wake()
 
@@ -147,7 +151,8 @@ class Passage:
             while self._queue and len(frames) < _FRAMES_MAX and self._fault is None:
                 frames.append(self._queue.popleft())
                 self._queued_bytes -= len(frames[-1].body)
-            if frames:
+            if self._is_full:  # Else nobody waits, as for most.
+                self._is_full = False
                 self._room.notify_all()
             return frames
 

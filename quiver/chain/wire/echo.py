@@ -36,8 +36,13 @@ class Echo:
         self._first: _Sent | None = None
         self._last: _Sent | None = None
 
-    def sends(self, end: int, under_way: int) -> None:
-        """Note what is about to be sent, and how many bytes are under way with it."""
+    def sends(self, end: int, under_way: int, *, is_next: bool = False) -> None:
+        """Note what is about to be sent, and how many bytes are under way with it.
+
+        ``is_next``: somebody says that all was heard which was sent before.
+        """
+        if is_next:
+            self._first = None
         if under_way > _LITTLE_BYTES:
             return
         self._last = _Sent(end, self._now_ns())

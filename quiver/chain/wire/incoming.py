@@ -23,7 +23,8 @@ __all__ = ["Incoming"]
 
 _LINGER_SECONDS: Final = 0.025
 """For so long a tail keeps acks for the node before it: it has told the loader itself, and who
-carries them takes a processor from what comes next."""
+carries them takes a processor from what comes next. Where the loader was told (``NEXT``) they are
+kept until a heartbeat is due."""
 _PATIENCE: Final = 10
 """So many times longer than acks are waited for: heartbeats stand behind a large frame on its way,
 and whoever sends finds out by himself that nobody is there."""
@@ -57,6 +58,7 @@ class Incoming:
         self._ack: Ack | None = None
         self._fault: QuiverError | None = None
         self._is_over = self._lingers = self._is_taking = False
+        self._is_next = self._is_patient = False
         self._told = self._came = 0
 
     def open(self, peer: Peer, watchdog: Watchdog) -> None:
@@ -101,8 +103,9 @@ class Incoming:
             with self._lock:
                 self._changed.wait_for(self._has_news, self._options.heartbeat)
                 if self._ack is not None and linger:
-                    self._lingers = True
-                    self._changed.wait_for(self._is_urgent, linger)
+                    self._lingers, self._is_patient = True, is_tail and self._is_next
+                    seconds = self._options.heartbeat if self._is_patient else linger
+                    self._changed.wait_for(self._is_urgent, seconds)
                     self._lingers = False
                 ack, self._ack = self._ack, None
                 self._told = ack.length if ack is not None else self._told
@@ -160,8 +163,8 @@ class Incoming:
         if kind is FrameKind.ENTRIES or kind is FrameKind.NEXT:
             own, message = buffers_of(body)
             self._came, self._is_taking = offset + len(body), True
-            has_heard = kind is FrameKind.NEXT
-            self._stream.send(Entries(epoch, offset, last_seq, body, own, message, has_heard))
+            self._is_next = is_next = kind is FrameKind.NEXT
+            self._stream.send(Entries(epoch, offset, last_seq, body, own, message, is_next))
             self._is_taking = False
         elif frame.kind is not FrameKind.HEARTBEAT:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")
@@ -171,7 +174,7 @@ class Incoming:
             return True
         untold = self._ack.length - self._told
         if self.route.sender:
-            return untold >= _MUCH_BYTES
+            return untold >= _MUCH_BYTES or (self._is_patient and not self._is_next)
         return untold >= _LOADERS_BYTES or self._ack.length >= self._came
 
     def _has_news(self) -> bool:

@@ -30,9 +30,11 @@ class Calls:
 
     def begin(self) -> None:
         """Begin anew: in a forked process those of the other one's threads are not here."""
-        self._under_way: dict[object, tuple[threading.Thread, Callable[[], object] | None]] = {}
-        self._is_over = False
-        self._ended = threading.Event()
+        self.under_way: dict[object, tuple[int, Callable[[], object] | None]] = {}
+        """Each with its thread, and what cancels it."""
+        self.is_over = False
+        self.ended = threading.Event()
+        """Set when one has ended since it was over."""
 
     def calling(self, cancel: Callable[[], object] | None = None) -> _Call:
         """Be in Flight, and say how that is cancelled; a process that ends lets no thread in.
@@ -41,31 +43,16 @@ class Calls:
         """
         return _Call(self, cancel)
 
-    def enter(self, call: _Call) -> None:
-        """Begin one; raises SystemExit."""
-        thread = threading.current_thread()
-        call.under_way, call.ended = self._under_way, self._ended
-        call.under_way[call] = thread, call.cancel
-        if self._is_over and thread is not threading.main_thread():
-            self.leave(call)
-            raise SystemExit
-
-    def leave(self, call: _Call) -> None:
-        """End it."""
-        del call.under_way[call]
-        if self._is_over:
-            call.ended.set()
-
     def end(self) -> None:
         """Cancel what can be, and wait a moment for all of it."""
-        self._is_over = True  # Each call looks at it behind its entry: it is seen, or it sees.
-        own = threading.current_thread()
+        self.is_over = True  # Each call looks at it behind its entry: it is seen, or it sees.
+        own = threading.get_ident()
         cancelled: set[object] = set()
         clock = SystemClock()
         until_ns = clock.monotonic_ns() + _PATIENCE_NS
         while (left_ns := until_ns - clock.monotonic_ns()) > 0:
-            self._ended.clear()
-            others = {key: call for key, (by, call) in self._under_way.copy().items() if by != own}
+            self.ended.clear()
+            others = {key: call for key, (by, call) in self.under_way.copy().items() if by != own}
             if not others:
                 return
             for key in others.keys() - cancelled:
@@ -73,27 +60,35 @@ class Calls:
                 if (cancel := others[key]) is not None:
                     with suppress(Exception):  # It is over anyway.
                         cancel()
-            self._ended.wait(left_ns / SECOND)
+            self.ended.wait(left_ns / SECOND)
 
 
 class _Call:
     """One call. Entered in Python each time a frame is sent: no generator, which takes longer."""
 
-    __slots__ = ("_calls", "cancel", "ended", "under_way")
+    __slots__ = ("_calls", "_cancel", "_ended", "_under_way")
 
-    ended: threading.Event
-    under_way: dict[object, tuple[threading.Thread, Callable[[], object] | None]]
+    _ended: threading.Event
+    _under_way: dict[object, tuple[int, Callable[[], object] | None]]
     """Of the process that entered it."""
 
     def __init__(self, calls: Calls, cancel: Callable[[], object] | None) -> None:
         self._calls = calls
-        self.cancel = cancel
+        self._cancel = cancel
 
     def __enter__(self) -> None:
-        self._calls.enter(self)
+        calls = self._calls
+        self._under_way, self._ended = calls.under_way, calls.ended
+        thread = threading.get_ident()
+        self._under_way[self] = thread, self._cancel
+        if calls.is_over and thread != threading.main_thread().ident:
+            self.__exit__()
+            raise SystemExit
 
     def __exit__(self, *_: object) -> None:
-        self._calls.leave(self)
+        del self._under_way[self]
+        if self._calls.is_over:
+            self._ended.set()
 
 
 _calls: Final = Calls()

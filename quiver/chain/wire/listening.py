@@ -13,7 +13,7 @@ from typing import Any
 from pyarrow import flight
 
 from quiver.chain.peers import Ack
-from quiver.chain.wire.bodies import taken
+from quiver.chain.wire.bodies import sent
 from quiver.chain.wire.first import opened
 from quiver.chain.wire.flights import FLIGHT_ERRORS, as_quiver
 from quiver.chain.wire.format import encode_message
@@ -73,7 +73,7 @@ def listen(
         with calling(call.cancel):  # All of it: also to let go of it, behind a read that ended.
             try:
                 while True:
-                    frame, _ = taken(call.read_chunk())
+                    frame, _ = sent(call.read_chunk())
                     if frame.kind is not FrameKind.ACK or frame.number != asked.block.number:
                         raise DamagedEntry(f"{node} says something else than acks", path=node)
                     with watched:  # While the caller works, nobody is to be heard.

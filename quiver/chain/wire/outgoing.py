@@ -108,7 +108,9 @@ class Outgoing:
                     self._wait_for_room(entries.offset, size)
                     under_way = self._end + size - self._acked
                 self._end += size
-                is_little = size <= BEHIND_BYTES_MAX and under_way <= _ALONE_BYTES_MAX
+                is_little = size <= BEHIND_BYTES_MAX and (
+                    entries.has_heard or under_way <= _ALONE_BYTES_MAX
+                )
                 if is_little and not self._queue and not self._is_writing:
                     is_alone = self._is_writing = True
                 else:
@@ -226,14 +228,18 @@ class Outgoing:
             return
         first, last = entries[0], entries[-1]
         end = last.offset + len(last.body)
-        self._echo.sends(end, end - self._acked)
+        # If all before has come, its acks may still be late.
+        begin = first.offset if first.has_heard else self._acked
+        self._echo.sends(end, end - begin, is_next=first.has_heard)
         if first is last and first.message is not None:
             self._writer.write_metadata(first.message)  # It was of this block when it came.
             return
         kind = FrameKind.NEXT if first is last and first.has_heard else FrameKind.ENTRIES
         frame = Frame(kind, number, first.epoch, first.offset, last.last_seq)
-        own = first.own if first is last else None
-        send_frame(self._writer, frame, joined([each.body for each in entries]), own=own)
+        if first is last:
+            send_frame(self._writer, frame, first.body, own=first.own)
+        else:
+            send_frame(self._writer, frame, joined([each.body for each in entries]))
 
     # the reading thread --------------------------------------------------------------------------
 

@@ -118,10 +118,12 @@ class NewFile:
         self._temporary = temporary
         self._file = disk.create(temporary, mode=mode)
         self._begun = 0
+        self._is_synced = False
         self.size = 0
 
     def write(self, data: Bytes) -> None:
         """Append bytes: many at a time, or each few cost as much as many."""
+        self._is_synced = False
         self._file.write(self.size, data)
         self.size += memoryview(data).nbytes
         while self.size - self._begun >= _PIECE:
@@ -131,10 +133,12 @@ class NewFile:
     def sync(self) -> None:
         """Return once what was written survives a power cut; ``finish`` has nothing to wait for."""
         self._file.sync()
+        self._is_synced = True
 
     def finish(self, path: str) -> None:
         """Sync it and give it its name, durable after ``sync_dir`` of the folder."""
-        self._file.sync()
+        if not self._is_synced:
+            self._file.sync()
         self._file.close()
         self._disk.rename(self._temporary, path)
 

@@ -112,6 +112,7 @@ class MetadataConformance:
             kept = opened().get(f"a/{size}")
             _check(kept.data == data, f"{size:,} bytes came back otherwise")
             _check(kept.revision == revision, f"{size:,} bytes: two revisions of one state")
+            _check(opened().peek(f"a/{size}") == data, f"{size:,} bytes are peeked at otherwise")
 
     def test_too_much_is_refused(self, opened: Opened) -> None:
         metadata = opened()
@@ -123,6 +124,7 @@ class MetadataConformance:
         metadata.cas("here", None, b"1")
         for key in ("gone", "her", "here2", "folder/gone"):
             _refused(MissingError, partial(metadata.get, key), key)
+            _refused(MissingError, partial(metadata.peek, key), key)
 
     def test_create_does_not_replace(self, opened: Opened) -> None:
         metadata = opened()

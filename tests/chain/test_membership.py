@@ -11,7 +11,7 @@ from quiver.chain.membership import GONE_NS, Members, Registration, list_partiti
 from quiver.chain.membership.member import decode_member, encode_member, key_of, name_in
 from quiver.chain.metadata import BucketMetadata
 from quiver.chain.peers import NodeState
-from quiver.chain.placing import Node
+from quiver.chain.placing import Lease, Node
 from quiver.chain.record import Partition
 from quiver.chain.wire import Server
 from quiver.errors import (
@@ -21,7 +21,8 @@ from quiver.errors import (
     MissingError,
     RemoteError,
 )
-from quiver.ship.objects import MemoryBucket
+from quiver.ship.objects import FolderBucket, MemoryBucket
+from quiver.testing import MemoryDisk
 from quiver.testing.manual_clock import ManualClock
 
 
@@ -268,3 +269,33 @@ def test_names_that_are_no_names_are_refused(machine, name):
     with pytest.raises(InputError):
         machine.node(name)
     assert name_in(f"nodes/{name}.node") == ""
+
+
+def test_to_see_who_is_there_and_who_audits_syncs_nothing():
+    """In a folder each second, by each node and client: all else on that disk would wait for it."""
+    disk, clock = Synced(), ManualClock()
+    metadata = BucketMetadata(FolderBucket("/nowhere", disk=disk))
+    node = Registration(
+        metadata, "a", address="127.0.0.1:1", room=lambda: (30, 100), clock=clock
+    )  # fmt: skip
+    node.beat()
+    leases = [Lease(metadata, "auditor", name, clock=clock) for name in "ab"]
+    assert [each.look() for each in leases] == [True, False]
+    members = Members(metadata, clock=clock)
+    disk.count = 0
+    assert [each.name for each in members.look()] == ["a"]
+    assert members.address("a") == "127.0.0.1:1"
+    assert not leases[1].look()
+    assert not disk.count
+    metadata.get(key_of("a"))  # What others are to rely on is on the disk.
+    assert disk.count == 1
+
+
+class Synced(MemoryDisk):
+    """Counts how often a folder is synced."""
+
+    count = 0
+
+    def sync_dir(self, path: str) -> None:
+        self.count += 1
+        super().sync_dir(path)

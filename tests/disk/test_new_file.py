@@ -170,3 +170,16 @@ def test_a_growing_file_goes_to_the_disk_piece_by_piece(tmp_path: Path, monkeypa
     ]
     file.finish("file")
     assert (tmp_path / "file").stat().st_size == 3 * PIECE
+
+
+@pytest.mark.parametrize("more", [b"", b"more"])
+def test_what_was_synced_is_not_synced_again_and_what_came_behind_is(more: bytes) -> None:
+    disk = MemoryDisk()
+    file = NewFile(disk, "new.tmp")
+    file.write(b"data")
+    file.sync()
+    if more:
+        file.write(more)
+    file.finish("new")
+    assert acts(disk) == ["Create", "Write", "Sync", *["Write", "Sync"] * bool(more), "Rename"]
+    assert bytes(disk.map("new")) == b"data" + more

@@ -205,7 +205,7 @@ class Members:
     def _read(self, name: str) -> Member | None:
         key = key_of(name)
         try:
-            return decode_member(self._metadata.get(key).data, f"{self._metadata.place}/{key}")
+            return decode_member(self._metadata.peek(key), f"{self._metadata.place}/{key}")
         except (MissingError, DamageError):
             return None
 

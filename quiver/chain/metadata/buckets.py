@@ -7,7 +7,7 @@ from typing import Final
 from quiver.chain.metadata.store import Kept, Revision, check_data
 from quiver.disk import Bytes
 from quiver.errors import InputError, RemoteError
-from quiver.ship.objects import Bucket
+from quiver.ship.objects import Bucket, FolderBucket
 
 __all__ = ["BucketMetadata"]
 
@@ -29,6 +29,12 @@ class BucketMetadata:
         """Read an object."""
         found = self._bucket.get(_within(key))
         return Kept(bytes(found.data), found.tag)
+
+    def peek(self, key: str) -> bytes:
+        """Read what an object is just now."""
+        if isinstance(self._bucket, FolderBucket):
+            return bytes(self._bucket.read(_within(key)))
+        return self.get(key).data
 
     def cas(self, key: str, revision: Revision | None, data: Bytes) -> Revision:
         """Put an object if ``revision`` names what is there; None: only if nothing is."""

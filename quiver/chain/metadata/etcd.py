@@ -51,6 +51,10 @@ class EtcdMetadata:
             raise MissingError(f"there is no {full} in {self._place}", path=full)
         return Kept(self._bytes(rows[0].get("value", "")), self._revision(rows[0]))
 
+    def peek(self, key: str) -> bytes:
+        """Read what an object is just now."""
+        return self.get(key).data
+
     def cas(self, key: str, revision: Revision | None, data: Bytes) -> Revision:
         """Put an object if ``revision`` names what is there; None: only if nothing is."""
         full = self._full(key)

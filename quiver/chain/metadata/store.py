@@ -56,6 +56,13 @@ class Metadata(Protocol):
         """Read an object. Raises MissingError, RemoteError, UnclearError."""
         ...
 
+    def peek(self, key: str) -> bytes:
+        """Read what an object is just now, which a power cut may take back. Raises as ``get`` does.
+
+        For what is said anew each second: to read in a folder is to sync it, for everybody there.
+        """
+        ...
+
     def cas(self, key: str, revision: Revision | None, data: Bytes) -> Revision:
         """Put an object if ``revision`` names what is there; None: only if nothing is.
 

@@ -48,7 +48,7 @@ class Lease:
         if self.is_held and now - self._renewed_ns < RENEW_NS:
             return True
         self.is_held = False
-        kept, found, damage = self._read()
+        data, found, damage = self._peek()
         if found != self._seen:
             self._seen, self._seen_ns = found, now
         is_mine = found is not None and found[0] == self._holder
@@ -56,24 +56,34 @@ class Lease:
             if damage is not None:
                 raise damage
             return False
+        kept = self._kept()
+        if (kept.data if kept else None) != data:
+            return False  # Somebody was at it just now; the next look tells.
         mine = self._holder, found[1] + 1 if found else 1
-        data = json.dumps({"holder": mine[0], "counter": mine[1]}).encode()
-        if not swap(self._metadata, self._key, kept, data=data, clock=self._clock):
+        new = json.dumps({"holder": mine[0], "counter": mine[1]}).encode()
+        if not swap(self._metadata, self._key, kept, data=new, clock=self._clock):
             return False
         self._seen, self._seen_ns = mine, now
         self._renewed_ns = now  # Of before the swap: it may have taken long.
         self.is_held = True
         return True
 
-    def _read(self) -> tuple[Kept | None, tuple[str, int] | None, DamagedEntry | None]:
+    def _peek(self) -> tuple[bytes | None, tuple[str, int] | None, DamagedEntry | None]:
+        """Give what is there: who only watches needs no more than that."""
         try:
-            kept = self._metadata.get(self._key)
+            data = self._metadata.peek(self._key)
         except MissingError:
             return None, None, None
         try:
-            return kept, _decoded(kept.data, f"{self._metadata.place}/{self._key}"), None
+            return data, _decoded(data, f"{self._metadata.place}/{self._key}"), None
         except DamagedEntry as error:
-            return kept, (repr(kept.data), 0), error
+            return data, (repr(data), 0), error
+
+    def _kept(self) -> Kept | None:
+        try:
+            return self._metadata.get(self._key)
+        except MissingError:
+            return None
 
 
 def auditor_in(metadata: Metadata) -> str:

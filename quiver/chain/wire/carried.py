@@ -51,6 +51,10 @@ class CarriedMetadata:
         found = self._read(MetaGet(key), Found)
         return Kept(found.data, found.revision)
 
+    def peek(self, key: str) -> bytes:
+        """Read what an object is just now."""
+        return self.get(key).data
+
     def cas(self, key: str, revision: Revision | None, data: Bytes) -> Revision:
         """Put an object if ``revision`` names what is there; None: only if nothing is."""
         asked = MetaCas(key, revision or "", check_data(key, data))

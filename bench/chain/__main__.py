@@ -89,8 +89,8 @@ that go back along the chain with the heartbeats, and a seventh of a node's call
 `use_polling` in the loader's process, in turns of five rounds: 1.36 and 1.39, 1.30 and 1.26 in the
 median, 4.08 and 3.71, 3.78 and 3.42 times the store's 99th percentile. Whole runs of that day
 differ by more than all of that, as the store's 99th percentile does from round to round (0.47 to
-0.68 ms): 4.21 with D233 alone, 4.17 before D235, and 4.30 and 3.73, one behind the other, with all
-of it.
+0.68 ms): 4.21 with D233 alone, 4.17 before D235, and 4.30, 3.73 and 3.84, one behind the other,
+with all of it.
 
 Tried, a few runs each in turns, and not kept. Zeros by a thread of their own, at once, with a sync,
 or 0.4 and 0.8 ms later, and at other places of the log in each node: no better. 512 KiB and 1 MiB

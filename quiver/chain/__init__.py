@@ -18,6 +18,7 @@
 ``subscribing`` subscribers whose marks are a partition of their own
 ``tending``     the auditor's pass: finish, copy, drop; and abandon
 ``wire``        nodes that speak to each other by Arrow Flight
+``polling``     who is woken by a message of gRPC
 ``workers``     who does what goes on beside the caller: threads, or a test's lot
 ==============  ==================================================================================
 """

@@ -58,8 +58,7 @@ def test_what_is_not_told_so_wakes_who_waits_beside_it(shelf, why):
     first = copy.visible(-1)[0].length
     others = [lambda _: True] * (why == "another one listens")
     with copy.readers.listening(tell), ThreadPoolExecutor(1) as pool:
-        for other in others:
-            copy.readers._listeners.append(other)
+        copy.readers._listeners += tuple(others)
         seen = pool.submit(copy.visible, first, wait_seconds=600.0, listens=True)
         while not copy.readers._changed._waiters and not seen.done():
             pass
@@ -77,6 +76,23 @@ def test_a_reader_who_waits_is_woken_as_ever(shelf):
             pass
         copy.sync(at_once=True)
         assert seen.result(PATIENCE)[0].last_seq == 1
+
+
+def test_one_who_goes_just_as_he_would_be_told_breaks_nothing(shelf):
+    """Whoever synced has counted those who listen without the lock, and tells the only one."""
+    copy, told = unsynced(shelf, 2), []
+
+    def tell(ack):
+        told.append(ack)
+        return False
+
+    with copy.readers.listening(tell):
+        counted = copy.readers._listeners
+    assert not copy.readers._listeners
+    assert len(counted) == 1
+    copy.readers._listeners = counted
+    assert copy.sync(at_once=True).last_seq == 1
+    assert len(told) == 1
 
 
 # a node --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 ``log``         the entries of one copy: appended, synced, cut
 ``bundles``     what entries hold, looked at
 ``segments``    the segment that is made of them, or fetched
+``readers``     who waits for more of a copy, and who is told at once
 ``copy``        one copy: promise, log, segment
 ``opening``     one copy as it is found at a start
 ``generation``  how new the folder is

@@ -19,7 +19,8 @@ class Readers:
         """Nobody is there yet; whoever changes what is visible has the lock."""
         self._changed = threading.Condition(lock)
         self._waiting = 0
-        self._listeners: list[Tell] = []
+        self._listeners: tuple[Tell, ...] = ()
+        """Never changed, but another one: whoever synced looks at it without the lock."""
 
     @contextmanager
     def listening(self, tell: Tell | None) -> Iterator[None]:
@@ -28,12 +29,14 @@ class Readers:
             yield
             return
         with self._changed:
-            self._listeners.append(tell)
+            self._listeners = *self._listeners, tell
         try:
             yield
         finally:
             with self._changed:
-                self._listeners.remove(tell)
+                left = list(self._listeners)
+                left.remove(tell)
+                self._listeners = tuple(left)
 
     def wait(
         self,

@@ -13,6 +13,8 @@
 ``client``    ``RemotePeer``: a node that is reached over the wire
 ``incoming``  the receiving side of a stream
 ``answering`` calls that move no data
+``telling``   acks of a tail, by whoever synced
+``listening`` and who listens to them
 ``server``    ``Server``: any peer on the wire
 ``carried``   metadata by way of nodes
 ============  ====================================================================

@@ -45,9 +45,11 @@ class _Call:
 
     def end(self) -> None:
         """Let go of it: a writer that was not closed waits for its node when it goes."""
-        self._cancel()
-        with suppress(*FLIGHT_ERRORS):  # Of what it was cancelled for.
-            self._writer.close()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._cancel()
+            with suppress(*FLIGHT_ERRORS):  # Of what it was cancelled for.
+                writer.close()
 
 
 def listen(
@@ -88,3 +90,4 @@ def listen(
                 call.end()
     finally:
         watched.stop()
+        call.end()  # Of a process that ends just now, which let nobody in.

@@ -33,7 +33,7 @@ class BucketMetadata:
     def peek(self, key: str) -> bytes:
         """Read what an object is just now."""
         if isinstance(self._bucket, FolderBucket):
-            return bytes(self._bucket.read(_within(key)))
+            return self._bucket.peek(_within(key))
         return self.get(key).data
 
     def cas(self, key: str, revision: Revision | None, data: Bytes) -> Revision:

@@ -83,6 +83,15 @@ class FolderBucket:
             disk.sync_dir(posixpath.dirname(full))
         return _Read(data)
 
+    def peek(self, key: str) -> bytes:
+        """Read an object whole as it is just now: a power cut may bring back the one before.
+
+        Copied and not mapped: another machine may replace it, and a map of its file is gone then.
+        """
+        full = self._full(key)
+        with self._missing(full):
+            return self._read(self._look(), full)
+
     def get_if_changed(self, key: str, tag: Tag) -> Found | None:
         """Read an object unless it still is the one that ``tag`` names: then None."""
         data = self.get(key).data

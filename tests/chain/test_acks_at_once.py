@@ -10,14 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cluster_kit import row, running
-from copies_kit import BLOCK, ROUTE, append, frame
-from memory_peer import MemoryPeer
+from copies_kit import BLOCK, append
 from pyarrow import flight
 
 from quiver.chain.loading import LoaderRules
 from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.outbox import Waiting
-from quiver.chain.node.passage import Passage
 from quiver.chain.peers import Ack, arrows_own
 from quiver.chain.wire.messages import TailAcks
 from quiver.chain.wire.telling import Telling
@@ -36,14 +34,21 @@ def unsynced(shelf, count):
     return shelf[BLOCK]
 
 
+def shown(copy, *, at_once):
+    """Sync, and show it: no other node is before this one."""
+    extent = copy.sync()
+    copy.readers.show(extent, at_once=at_once)
+    return extent
+
+
 def test_who_listens_is_told_by_the_thread_that_synced(shelf):
     copy, told = unsynced(shelf, 2), []
     with copy.readers.listening(lambda ack: not told.append((ack, threading.get_ident()))):
-        end = copy.sync(at_once=True)
+        end = shown(copy, at_once=True)
         assert told == [(Ack(end.length, 1), threading.get_ident())]
         append(shelf, 2)  # Nobody knows whether all before it was read.
         assert len(told) == 1
-    copy.sync(at_once=True)
+    shown(copy, at_once=True)
     assert len(told) == 1
 
 
@@ -62,7 +67,7 @@ def test_what_is_not_told_so_wakes_who_waits_beside_it(shelf, why):
         seen = pool.submit(copy.visible, first, wait_seconds=600.0, listens=True)
         while not copy.readers._changed._waiters and not seen.done():
             pass
-        copy.sync(at_once=why != "it is not asked for")
+        shown(copy, at_once=why != "it is not asked for")
         assert seen.result(PATIENCE)[0].last_seq == 1
     assert len(told) == (why == "it is not taken")
 
@@ -74,7 +79,7 @@ def test_a_reader_who_waits_is_woken_as_ever(shelf):
         seen = pool.submit(copy.visible, first, wait_seconds=600.0)
         while not copy.readers._changed._waiters and not seen.done():
             pass
-        copy.sync(at_once=True)
+        shown(copy, at_once=True)
         assert seen.result(PATIENCE)[0].last_seq == 1
 
 
@@ -91,54 +96,8 @@ def test_one_who_goes_just_as_he_would_be_told_breaks_nothing(shelf):
     assert not copy.readers._listeners
     assert len(counted) == 1
     copy.readers._listeners = counted
-    assert copy.sync(at_once=True).last_seq == 1
+    assert shown(copy, at_once=True).last_seq == 1
     assert len(told) == 1
-
-
-# a node --------------------------------------------------------------------------------------
-
-
-class Sends:
-    """What a passage needs of its worker: the step is done by whoever sends."""
-
-    def start(self, _, step):
-        self.hurry = self.wake = step
-        return self
-
-    def end(self):
-        """There is none."""
-
-
-@pytest.mark.parametrize(
-    ("frames", "is_tail", "expected"),
-    [((True,), True, [True]), ((False,), True, [False]), ((True,), False, [False])],
-    ids=["asked for", "not asked for", "not the last one"],
-)
-def test_the_last_node_alone_tells_and_what_is_asked_for(shelf, frames, is_tail, expected):
-    asked, copy = [], shelf[BLOCK]
-    sync = copy.sync
-    copy.sync = lambda *, at_once: asked.append(at_once) or sync()
-    peer, route = MemoryPeer("c"), ROUTE._replace(chain=("c",))
-    passage = Passage(copy, ROUTE, workers=Sends(), acked=lambda _: None, broken=lambda _: None)
-    if not is_tail:
-        peer.prepare(route, "")
-        passage.pass_to(peer.stream(route, acked=lambda _: None, broken=lambda _: None))
-    for has_heard in frames:
-        passage.send(frame(0, 0)._replace(has_heard=has_heard))
-    assert asked == expected
-
-
-def test_several_frames_that_one_sync_is_for_are_told_by_who_waits(shelf):
-    asked, copy, waiting = [], shelf[BLOCK], Sends()
-    sync = copy.sync
-    copy.sync = lambda *, at_once: asked.append(at_once) or sync()
-    passage = Passage(copy, ROUTE, workers=waiting, acked=lambda _: None, broken=lambda _: None)
-    step, waiting.hurry = waiting.hurry, lambda: None
-    first = frame(0, 0)._replace(has_heard=True)
-    passage.send(first)
-    passage.send(frame(len(first.body), 1)._replace(has_heard=True))
-    step()
-    assert asked == [False]
 
 
 # the call of Flight ----------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from chain_faults import FAULTS
-from chain_oracle import check_partition, contested_of, life_of, takeover_of
+from chain_oracle import check_partition, contested_of, life_of, takeover_of, waited_of
 from chain_world import World
 
+from quiver.chain.node.passage import Passage
 from quiver.chain.peers import BlockName
 from quiver.errors import CapacityError, ClosedError, LockedError, OutOfSequenceError
 from quiver.testing.acts import Sync
@@ -21,6 +22,22 @@ def test_r9_r25_r27_acknowledged_is_committed_once_and_in_order(name, rf):
         world = World(seed, rf=rf)
         found = life_of(world, FAULTS[name])
         assert name != "none" or len(found) > 1
+
+
+@pytest.mark.parametrize("rf", [2, 3])
+@pytest.mark.parametrize("name", FAULTS)
+def test_r9_r25_r27_so_it_is_when_each_is_waited_for(name, rf, monkeypatch):
+    early = []
+    pass_on = Passage._pass_on
+
+    def noted(self, frames):
+        early.append(len(frames) == 1 and frames[0].has_heard)
+        pass_on(self, frames)
+
+    monkeypatch.setattr(Passage, "_pass_on", noted)
+    for seed in SEEDS:
+        waited_of(World(seed, rf=rf), FAULTS[name])
+    assert sum(early) > len(early) / 10
 
 
 def test_r14_caller_times_part_no_run_but_by_a_fault():

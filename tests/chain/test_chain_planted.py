@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from chain_faults import FAULTS
-from chain_oracle import contested_of, life_of, takeover_of
+from chain_oracle import contested_of, life_of, takeover_of, waited_of
 from chain_world import World
 
 from quiver.chain.copies.copy import BlockCopy
@@ -60,6 +60,7 @@ def forward_before_sync(patch):
             self.stop(error)
             return
         self._copy._log.synced = extent  # It will be, sometime.
+        self._copy.readers.show(extent)
 
     patch.setattr(Passage, "_step", step)
 
@@ -71,6 +72,7 @@ def ack_before_the_one_behind(patch):
             return
         try:
             extent = self._copy.sync()
+            self._copy.readers.show(extent)
             self._tell_acked(Ack(extent.length, extent.last_seq))
             if self._behind is not None:
                 for joined in passage._joined(frames):
@@ -79,6 +81,28 @@ def ack_before_the_one_behind(patch):
             self.stop(error)
 
     patch.setattr(Passage, "_step", step)
+
+
+def sure_of_what_others_have_not_synced(patch):
+    """The last node takes its own sync for everybody's."""
+    settle = Passage._settle
+
+    def hasty(self):
+        self._sure = passage._EVERYTHING if self._behind is None else self._sure
+        settle(self)
+
+    patch.setattr(Passage, "_settle", hasty)
+
+
+def sure_before_its_own_sync(patch):
+    pass_on = Passage._pass_on
+
+    def hasty(self, frames):
+        pass_on(self, frames)
+        if self._behind is not None and frames[-1].has_heard:
+            self._behind.assure(frames[-1].offset + len(frames[-1].body))
+
+    patch.setattr(Passage, "_pass_on", hasty)
 
 
 def cut_before_the_record(patch):
@@ -144,6 +168,12 @@ PLANTED = {
     "no fence": (no_fence, takeover_of, "links"),
     "a promise that is not synced": (promise_not_synced, takeover_of, "power"),
     "forwarded before it is synced": (forward_before_sync, life_of, "power"),
+    "the last one takes its own sync for everybody's": (
+        sure_of_what_others_have_not_synced,
+        waited_of,
+        "power at an act",
+    ),
+    "a node's word before its own sync": (sure_before_its_own_sync, waited_of, "power at an act"),
     "acked before the one behind": (ack_before_the_one_behind, life_of, "kills"),
     "cut before the record says so": (cut_before_the_record, contested_of, "links"),
     "the tail is the first location": (tail_is_the_first, life_of, "kills"),

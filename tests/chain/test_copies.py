@@ -22,7 +22,7 @@ from copies_kit import (
     sealed,
 )
 
-from quiver.chain.copies import CopyRules
+from quiver.chain.copies import CopyRules, Extent
 from quiver.chain.copies.format import LOG_BEGIN
 from quiver.chain.peers import BlockName, Finished, Route
 from quiver.chain.sealing import Answer, Sealed
@@ -189,11 +189,38 @@ def test_a_live_reader_is_woken_by_a_sync_that_waits_for_nobody(shelf):
         seen = pool.submit(copy.visible, len(first), wait_seconds=600.0)
         while not copy.readers._waiting and not seen.done():
             pass
-        copy.sync()
+        copy.readers.show(copy.sync())
         assert seen.result(60)[0].last_seq == 2
         assert not copy.readers._waiting
+        append(shelf, 3, sync=False)
         with copy._lock:  # As while somebody writes.
-            assert pool.submit(copy.sync).result(60).last_seq == 2
+            pool.submit(lambda: copy.readers.show(copy.sync())).result(60)
+        assert copy.visible(0)[0].last_seq == 3
+
+
+def test_a_sync_shows_nothing_before_somebody_says_that_all_have_it(shelf):
+    first = append(shelf, 1)
+    append(shelf, 2, sync=False)
+    copy = shelf[BLOCK]
+    extent = copy.sync()
+    assert all_of(copy.read(0, live=False, wait_seconds=0)) == first
+    copy.readers.show(extent)
+    copy.readers.show(Extent())  # A word that comes late takes nothing back.
+    assert copy.visible(0) == (extent, False)
+
+
+def test_the_last_entry_that_was_found_at_a_start_is_not_shown_unasked(shelf, disk):
+    first = append(shelf, 1)
+    append(shelf, 2)
+    shelf = reopened(shelf, disk)
+    copy = shelf[BLOCK]
+    assert all_of(copy.read(0, live=False, wait_seconds=0)) == first
+    found = copy.found_unsure()
+    assert found.last_seq == 2
+    copy.readers.show(found)
+    assert copy.found_unsure() is None
+    append(shelf, 3)
+    assert copy.visible(0)[0].last_seq == 3
 
 
 def test_a_fence_lets_nothing_more_in_and_says_what_there_is(shelf, disk):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from copies_kit import BLOCK, LAYOUT, ROUTE, append, copies, entry
+from copies_kit import BLOCK, LAYOUT, ROUTE, append, copies, entry, read
 
 from quiver.chain.copies import CopyRules
 from quiver.chain.peers import BlockName
@@ -72,7 +72,7 @@ def check(image) -> None:
     if is_cut:
         assert answer.length == ENDS.length
     if "settled" not in known and copy.holding.finished is None:
-        log = b"".join(map(bytes, copy.read(0, live=False, wait_seconds=0)))
+        log = read(shelf)
         assert log == WHOLE[: answer.length]
     if "finished" in known:
         assert copy.holding.finished.digest == known["digest"]

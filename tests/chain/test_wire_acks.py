@@ -19,7 +19,7 @@ from quiver.chain.wire.incoming import Incoming
 from quiver.chain.wire.messages import Frame, FrameKind
 from quiver.chain.wire.watch import Watchdog
 from quiver.clock import SystemClock
-from quiver.errors import ClosedError, FencedError, MissingError, RemoteError
+from quiver.errors import ClosedError, FencedError, InputError, MissingError, RemoteError
 
 
 @pytest.fixture
@@ -144,8 +144,14 @@ def test_a_loader_is_told_at_once_unless_more_that_it_sent_is_not_safe_yet(monke
 class Swallows:
     """A stream that takes all."""
 
+    def __init__(self):
+        self.assured = []
+
     def send(self, _):
         pass
+
+    def assure(self, length):
+        self.assured.append(length)
 
     def close(self):
         pass
@@ -235,3 +241,16 @@ def test_what_a_stream_led_to_is_not_kept_behind_its_end(kept):
     assert stream._stream is not passage
     with pytest.raises(ClosedError):
         stream._stream.send(entries(0))
+
+
+def test_the_word_of_the_node_before_is_handed_on_and_a_loader_has_none_to_give():
+    for sender in ("b", ""):
+        stream = Incoming(ROUTE._replace(sender=sender, chain=("b", "a")), "a", options=CALM)
+        stream._stream = Swallows()
+        frame = Frame(FrameKind.SURE, BLOCK.number, 5, 70)
+        if sender:
+            stream._pass_on(frame, memoryview(b""))
+            assert stream._stream.assured == [70]
+        else:
+            with pytest.raises(InputError, match="sure was sent down"):
+                stream._pass_on(frame, memoryview(b""))

@@ -15,7 +15,7 @@ from quiver.chain.wire import WireOptions
 from quiver.chain.wire.format import FRAME_BYTES, decode_frame
 from quiver.chain.wire.messages import FrameKind
 from quiver.chain.wire.outgoing import Outgoing
-from quiver.errors import QuiverError, RemoteError
+from quiver.errors import ClosedError, QuiverError, RemoteError
 
 SMALL, LARGE = b"x" * 100, b"y" * 100_000
 
@@ -25,6 +25,7 @@ class Way:
 
     def __init__(self) -> None:
         self.wrote: list[tuple[str, int]] = []
+        self.kinds: list[FrameKind] = []
         self.goes = threading.Event()
         self.goes.set()
         self.entered = threading.Event()
@@ -57,6 +58,7 @@ class Way:
             raise self.fault
         with self.changed:
             self.wrote.append((threading.current_thread().name, frame.offset))
+            self.kinds.append(frame.kind)
             self.changed.notify_all()
 
     def read_chunk(self) -> Any:
@@ -110,8 +112,9 @@ def stream(way, told):
     way.ends.set()
 
 
-def entries(offset: int, body: bytes, message: Any = None) -> Entries:
-    return Entries(ROUTE.epoch, offset, offset, memoryview(body), message=message)
+def entries(offset: int, body: bytes, message: Any = None, *, has_heard: bool = False) -> Entries:
+    body = memoryview(body)
+    return Entries(ROUTE.epoch, offset, offset, body, message=message, has_heard=has_heard)
 
 
 def test_who_brings_little_writes_it_and_who_brings_much_does_not(stream, way):
@@ -191,3 +194,56 @@ def test_a_frame_goes_on_as_it_came(stream, way, monkeypatch):
     stream.send(entries(0, SMALL, message=came))
     assert went == [came]
     assert went[0] is came
+
+
+def test_a_word_is_given_by_whoever_has_it(stream, way):
+    own = threading.current_thread().name
+    stream.send(entries(0, SMALL, has_heard=True))
+    stream.assure(100)
+    assert way.wrote == [(own, 0), (own, 100)]
+    assert way.kinds == [FrameKind.NEXT, FrameKind.SURE]
+
+
+def test_a_word_goes_behind_what_is_written_and_the_last_one_is_enough(stream, way):
+    way.goes.clear()
+    first = threading.Thread(target=stream.send, args=(entries(0, SMALL),), name="first")
+    first.start()
+    assert way.entered.wait(PATIENCE)
+    for length in (10, 100, 50):
+        stream.assure(length)  # Nobody waits for the writer.
+    way.goes.set()
+    first.join(PATIENCE)
+    assert way.await_count(2) == [("first", 0), ("quiver-stream", 100)]
+    stream.send(entries(100, SMALL))
+    assert way.kinds == [FrameKind.ENTRIES, FrameKind.SURE, FrameKind.ENTRIES]
+
+
+def test_what_is_not_sure_goes_in_no_frame_with_others(stream, way):
+    way.goes.clear()
+    stream.send(entries(0, LARGE))
+    assert way.entered.wait(PATIENCE)
+    for number, has_heard in enumerate([False, False, True, False]):
+        stream.send(entries(100_000 + 100 * number, SMALL, has_heard=has_heard))
+    way.goes.set()
+    offsets = [offset for _, offset in way.await_count(4)]
+    assert offsets == [0, 100_000, 100_200, 100_300]
+    assert way.kinds[2] is FrameKind.NEXT
+
+
+def test_a_word_that_cannot_be_written_ends_the_stream(stream, way, told):
+    stream.send(entries(0, SMALL, has_heard=True))
+    way.fault = flight.FlightUnavailableError("it is gone")
+    stream.assure(100)
+    way.ends.set()
+    with stream._changed:
+        assert stream._changed.wait_for(lambda: stream._fault is not None, PATIENCE)
+    with pytest.raises(RemoteError):
+        stream.assure(200)
+    assert len(told) == 1
+
+
+def test_no_word_is_given_on_a_stream_that_was_closed(stream, way):
+    stream.close()
+    with pytest.raises(ClosedError):
+        stream.assure(100)
+    assert way.wrote == []

@@ -111,6 +111,7 @@ FRAMES = (
     Frame(FrameKind.ACK, 7, 3, 2048, 42),
     frame_of(Frame(FrameKind.ERROR, 7, 3), b"quiver/1 INPUT 2 {}"),
     Frame(FrameKind.NEXT, 7, 3, 1024, 41, body_len=7),
+    Frame(FrameKind.SURE, 7, 3, 2048),
 )
 
 

@@ -33,6 +33,15 @@ def kill_at_an_act(world):
         machine.disk.fail(machine.disk.act_count + world.lot.random.randrange(12), error="kill")
 
 
+def power_at_an_act(world):
+    machine = world.lot.random.choice(list(world.machines.values()))
+    if machine.is_dead:
+        machine.start()
+    else:
+        machine.disk.fail(machine.disk.act_count + world.lot.random.randrange(12), error="kill")
+        machine.is_cabled = False
+
+
 def refuse(world):
     machine = world.lot.random.choice(list(world.machines.values()))
     kind = world.lot.random.choice(["EIO", "ENOSPC", "short"])
@@ -62,9 +71,10 @@ FAULTS = {
     "kills": [kill, nothing],
     "power": [power, nothing],
     "kills at an act": [kill_at_an_act, kill, nothing],
+    "power at an act": [power_at_an_act, power_at_an_act, nothing],
     "disks that refuse": [refuse, nothing, kill],
     "links": [cut, nothing],
     "answers": [lose, nothing],
     "metadata": [away, nothing],
-    "all": [kill, power, kill_at_an_act, refuse, cut, lose, away, nothing],
+    "all": [kill, power, kill_at_an_act, power_at_an_act, refuse, cut, lose, away, nothing],
 }

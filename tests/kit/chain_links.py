@@ -117,23 +117,35 @@ class Pipe:
             raise link.unreached() from None
 
     def send(self, entries):
+        came = entries._replace(body=memoryview(bytes(entries.body)))
+        self.hand_down(lambda: self.stream.send(came))
+
+    def assure(self, length):
+        self.hand_down(lambda: self.stream.assure(length))
+
+    def hand_down(self, act):
         if self.is_broken or self.is_closed:
             raise self.link.unreached()
-        self.down.append(entries._replace(body=memoryview(bytes(entries.body))))
+        self.down.append(act)
         self.world.lot.later(self.deliver)
 
     def deliver(self):
-        entries = self.down.popleft()
+        act = self.down.popleft()
         if self.far.is_dead or self.far.node is not self.node:
             return
-        if not self.world.reaches(self.viewer, self.far):
+        if not (self.world.reaches(self.viewer, self.far) or self.is_on_its_way()):
             self.world.lot.later(self.break_off)
             return
         with suppress(QuiverError):
             try:
-                self.stream.send(entries)
+                act()
             except Killed:
                 self.far.die()
+
+    def is_on_its_way(self):
+        """Whether what a machine sent comes, which is dead by now."""
+        is_cut = frozenset((self.viewer.name, self.far.name)) in self.world.cut
+        return self.viewer.is_dead and not is_cut and self.world.lot.random.random() < 0.5
 
     def close(self):
         self.is_closed = True

@@ -7,7 +7,7 @@ from quiver.chain.peers import BlockName
 from quiver.chain.sealing import Sealed
 from quiver.wal.format import frame_at
 
-__all__ = ["check_partition", "committed_of", "contested_of", "life_of", "takeover_of"]
+__all__ = ["check_partition", "committed_of", "contested_of", "life_of", "takeover_of", "waited_of"]
 
 
 def committed_of(world):
@@ -81,7 +81,27 @@ def life_of(world, faults, *, rounds=25):
         lot.choice(faults)(world)
         world.run(turns=lot.randrange(60))
         world.look()
+    return ended_of(world, loader)
+
+
+def waited_of(world, faults, *, rounds=25):
+    """Load one entry behind the other, each when all before is acknowledged, or not much later."""
+    lot = world.lot.random
+    loader = world.loader()
+    assert world.run(lambda: loader.record is not None)
+    for _ in range(rounds):
+        for _ in range(lot.randrange(6)):
+            world.send(loader)
+            world.run(lambda: loader.acked_seq >= world.sent[-1].wal_seq, turns=lot.randrange(200))
+            world.look()
+        lot.choice(faults)(world)
+    return ended_of(world, loader)
+
+
+def ended_of(world, loader):
+    """Mend all that failed, close, and check what there is."""
     world.heal()
+    world.send(loader)
     assert world.run(lambda: loader.acked_seq >= world.sent[-1].wal_seq, turns=20_000), "stuck"
     world.look()
     loader.end()

@@ -29,13 +29,17 @@ VERDICTS: Final = (
     Verdict("no fence", Rules(fences=False), _DROPPED),
     Verdict("forwarded before it is synced", Rules(forwards_early=True), _DROPPED),
     Verdict(
-        "the same, readers see what the head says all have",
+        "the same, readers see what all have synced",
         Rules(forwards_early=True, head_tells=True),
+    ),
+    Verdict(
+        "the same, three copies",
+        Rules(replicas=3, forwards_early=True, head_tells=True),
     ),
     Verdict("a promise that is not synced", Rules(keeps_promise=False), _DROPPED),
     Verdict("page cache, processes die", Rules(is_synced=False, losses=0)),
     Verdict("page cache, a machine loses power", Rules(is_synced=False)),
-    Verdict("the same, three copies", Rules(replicas=3, is_synced=False)),
+    Verdict("page cache, a machine of three loses power", Rules(replicas=3, is_synced=False)),
     Verdict(
         "the same, whoever lost its power is asked as well",
         Rules(is_synced=False, asks_rebooted=True),

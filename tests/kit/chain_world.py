@@ -111,6 +111,7 @@ class Machine:
         self.is_dead = True
         self.node = None
         self.capacity = 1 << 40
+        self.is_cabled = True
 
     def room(self):
         held = sum(
@@ -138,9 +139,16 @@ class Machine:
         """Kill -9."""
         self.is_dead = True
         self.world.broke_off(self)
+        if not self.is_cabled:
+            self.lose_memory()
 
     def lose_power(self):
+        self.is_cabled = False
         self.die()
+
+    def lose_memory(self):
+        """Have of all that was not synced what the lot says."""
+        self.is_cabled = True
         self.boots += 1
         history = self.disk.history
         lot = self.world.lot.random

@@ -77,7 +77,7 @@ def append(
         place(copy, stream, Entries(route.epoch, at, seq, memoryview(body)))
         at += len(body)
     if sync:
-        copy.sync()
+        copy.readers.show(copy.sync())
     return b"".join(bodies)
 
 
@@ -97,6 +97,8 @@ def all_of(pieces) -> bytes:
 
 
 def read(shelf, block: BlockName = BLOCK, offset: int = 0) -> bytes:
+    if (found := shelf[block].found_unsure()) is not None:  # As a node does whom all others tell.
+        shelf[block].readers.show(found)
     return all_of(shelf[block].read(offset, live=False, wait_seconds=0))
 
 

@@ -49,6 +49,7 @@ class MemoryPeer:
         self.changed = threading.Condition()
         self.streams: list[MemoryStream] = []
         self.sizes: list[int] = []
+        self.assured: list[int] = []
         self.hold = threading.Event()
         self.hold.set()
 
@@ -189,6 +190,11 @@ class MemoryStream:
             self.behind.send(entries)
         else:
             self.acked(Ack(self.kept.copy.length, entries.last_seq))
+
+    def assure(self, length: int) -> None:
+        self.peer.assured.append(length)
+        if self.behind is not None:
+            self.behind.assure(length)
 
     def close(self) -> None:
         self.closed.set()

@@ -45,8 +45,7 @@ class BlockCopy:
         self._state = state
         self._log = log
         self._lock = threading.RLock()
-        self.readers = Readers(self._lock)
-        """Of what is visible, while it is open."""
+        self.readers = Readers(self._lock, log.found_sure if log else Extent())
         self._finishing = threading.Lock()
         self._stream = 0
         self.lacks_room = False
@@ -142,14 +141,9 @@ class BlockCopy:
             if self._log is not None and self._state.sealed is None:
                 self._log.make_room()
 
-    def sync(self, *, at_once: bool = False) -> Extent:
-        """Return once all that was appended survives a power cut; who waits for it is told.
-
-        ``at_once`` is for what nobody sends who has not heard of all before it (``Tell``).
-        """
-        extent = (self._log or self._usable_log()).sync()
-        self.readers.synced(extent, at_once=at_once)
-        return extent
+    def sync(self) -> Extent:
+        """Return once all that was appended survives a power cut; gives how far that is."""
+        return (self._log or self._usable_log()).sync()
 
     # to end ------------------------------------------------------------------------------------
 
@@ -274,7 +268,13 @@ class BlockCopy:
         if tail != self._rules.node:
             hint = f"its tail is {tail or 'nobody'}"
             raise InputError(f"{said(self.name)} is open, and not read here", hint=hint)
-        return self._log.synced, False
+        return self.readers.shown, False
+
+    def found_unsure(self) -> Extent | None:
+        """Give all that was found at a start, if its last entry is not shown yet."""
+        synced = self._log.synced if self._log is not None else Extent()
+        is_more = not self.is_cut and synced.length > self.readers.shown.length
+        return synced if is_more else None
 
     def segment(self) -> Iterator[bytes]:
         """Read the segment, a piece at a time; MissingError if there is none."""

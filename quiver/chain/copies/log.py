@@ -50,6 +50,8 @@ class BlockLog:
         self.extent = extent
         self.synced = extent
         """As far as it survives a power cut."""
+        self.found_sure = Extent()
+        """Of what was found at a start, all that each node before this one has synced as well."""
 
     # to make and to find -----------------------------------------------------------------------
 
@@ -83,13 +85,14 @@ class BlockLog:
             except DamageError as error:
                 raise error.at(disk.locate(path)) from error
             mark = cls._newest_mark(disk, path, file)
-            extent = cls._good(disk, path, file, limit=entry_bytes_max, floor=mark.length)
-            if extent[1] is not None and is_same_boot and not isinstance(extent[1], TornEntry):
-                raise extent[1]
-            good = extent[0]
+            found = cls._good(disk, path, file, limit=entry_bytes_max, floor=mark.length)
+            good, sure, fault = found
+            if fault is not None and is_same_boot and not isinstance(fault, TornEntry):
+                raise fault
             if file.size() != LOG_BEGIN + good.length:
                 file.truncate(LOG_BEGIN + good.length)
             log = cls(file, good, mark=mark, entry_bytes_max=entry_bytes_max)
+            log.found_sure = sure
             log.note()
         except BaseException:
             file.close()
@@ -109,12 +112,13 @@ class BlockLog:
     @staticmethod
     def _good(
         disk: Disk, path: str, file: File, *, limit: int, floor: int
-    ) -> tuple[Extent, DamageError | None]:
-        extent, fault = Extent(), None
+    ) -> tuple[Extent, Extent, DamageError | None]:
+        """Give what is whole, that without its last entry, and what is wrong behind it."""
+        extent, before, fault = Extent(), Extent(), None
         end = file.size()
         try:
             for _, frame in entries_between(file, LOG_BEGIN, end, entry_bytes_max=limit):
-                extent = extent.with_frame(frame)
+                before, extent = extent, extent.with_frame(frame)
         except DamageError as error:
             place = LOG_BEGIN + extent.length
             kind = TornEntry if is_unfinished(file, place, end) else type(error)
@@ -132,7 +136,7 @@ class BlockLog:
                 offset=LOG_BEGIN + extent.length,
                 expected=LOG_BEGIN + floor,
             )
-        return extent, fault
+        return extent, before, fault
 
     # to grow -----------------------------------------------------------------------------------
 

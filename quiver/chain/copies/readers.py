@@ -15,10 +15,13 @@ __all__ = ["Readers"]
 class Readers:
     """Those of one copy. Safe for many threads."""
 
-    def __init__(self, lock: threading.RLock) -> None:
+    def __init__(self, lock: threading.RLock, shown: Extent) -> None:
         """Nobody is there yet; whoever changes what is visible has the lock."""
         self._changed = threading.Condition(lock)
+        self._showing = threading.Lock()
         self._waiting = 0
+        self.shown = shown
+        """As far as it is visible, while it is open: all locations have synced that."""
         self._listeners: tuple[Tell, ...] = ()
         """Never changed, but another one: whoever synced looks at it without the lock."""
 
@@ -62,11 +65,18 @@ class Readers:
         """Have all look again; the lock is taken."""
         self._changed.notify_all()
 
-    def synced(self, extent: Extent, *, at_once: bool) -> None:
-        """Tell how far it is visible now; ``at_once``: here, if one listens, and nobody waits."""
+    def show(self, extent: Extent, *, at_once: bool = False) -> None:
+        """Let all see so much; ``at_once``: tell it here, if one listens, and nobody waits.
+
+        That is for what nobody sends who has not heard of all before it (``Tell``).
+        """
+        with self._showing:  # Not the lock of whoever writes: it is not worth to wait for him.
+            if extent.length <= self.shown.length:
+                return
+            self.shown = extent
         listeners = self._listeners
         if not (self._waiting or listeners):
-            return  # Nor is it worth to wait for whoever writes.
+            return
         is_one = at_once and len(listeners) == 1 and not self._waiting
         if not (is_one and listeners[0](Ack(extent.length, extent.last_seq))):
             with self._changed:

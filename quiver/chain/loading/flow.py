@@ -48,7 +48,7 @@ class Flow:
         last = self.last = frame[-1]
         body = last.body if len(frame) == 1 else arrows_own(*(each.body for each in frame))
         whole = memoryview(body).cast("B")
-        has_heard = self.told == (self.turn, self.length)
+        has_heard = len(frame) == 1 and self.told == (self.turn, self.length)
         entries = Entries(
             route.epoch, self.length, last.wal_seq, whole, own=body, has_heard=has_heard
         )

@@ -1,10 +1,12 @@
-"""Entries on their way through one node: admitted, written, synced, and only then passed on.
+"""Entries on their way through one node: admitted, written, synced, and passed on.
 
 Whoever sends writes; a worker syncs once for all that was written by then, and passes it on, so
 that a node writes what comes while it syncs what came before; who brings little does that himself.
 What is passed on is joined to frames of a mebibyte, so that many small ones cost little behind it.
-Acks come back from the end of the chain: the last node gives them when it has synced, the others
-hand them on.
+
+One whose loader had heard of all before it goes on before it is synced: it comes alone, and nodes
+sync it side by side. Its word is passed on behind it, once this node and all before it have synced;
+the last node shows and acks nothing before that. Acks come back from there, others hand them on.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from quiver.chain.copies import BlockCopy
+from quiver.chain.copies import BlockCopy, Extent
 from quiver.chain.peers import Ack, Entries, Route, Stream, without_frames
 from quiver.chain.workers import Workers
-from quiver.errors import ClosedError, QuiverError, RemoteError
+from quiver.errors import ClosedError, InputError, QuiverError, RemoteError
 from quiver.wal.format import Frame
 
 __all__ = ["QUEUE_BYTES_MAX", "Passage"]
@@ -30,8 +32,20 @@ _ALONE_BYTES_MAX: Final = 64 << 10
 """So little comes alone: a loader that has more sends it in larger frames."""
 
 
+_EVERYTHING: Final = 1 << 63
+"""A loader has nothing to sync: whatever it sends is sure."""
+
+
 def _take_nothing(size: int) -> None:
     pass
+
+
+class _Synced(NamedTuple):
+    """What one sync was for."""
+
+    extent: Extent
+    at_once: bool
+    """Whether it was one entry, whose loader had heard of all before it."""
 
 
 class Passage:
@@ -66,6 +80,12 @@ class Passage:
         self._queue: deque[Entries] = deque()
         self._queued_bytes = 0
         self._is_full = False
+        self._sure = 0 if route.sender else _EVERYTHING
+        """As far as all before this node have synced."""
+        self._synced: deque[_Synced] = deque()
+        """By this node, and not by all before it."""
+        self._owed = self._assured = 0
+        """Up to where the node behind waits for this one's word, and where it has it."""
         self._fault: QuiverError | None = None
         self._worker = workers.start(f"quiver chain {route.block}", self._step)
 
@@ -92,6 +112,8 @@ class Passage:
                     raise self._fault
             try:
                 found = self._copy.look_at(entries)
+                if entries.has_heard and (len(found) != 1 or entries.offset > self._sure):
+                    raise _unheard(entries)
                 if self._check is not None:
                     self._check(found)
                 self._take(size)
@@ -104,6 +126,8 @@ class Passage:
                     raise self._fault
                 self._queue.append(entries)
                 self._queued_bytes += size
+                if not entries.has_heard:
+                    self._sure = max(self._sure, entries.offset + size)
         if size <= _ALONE_BYTES_MAX:
             self._worker.hurry()
             if self._copy.lacks_room:
@@ -129,14 +153,16 @@ class Passage:
         frames = self._taken()
         if not frames:
             return
+        is_early = len(frames) == 1 and frames[0].has_heard
         try:
-            is_last = self._behind is None
-            extent = self._copy.sync(at_once=is_last and len(frames) == 1 and frames[0].has_heard)
-            if self._behind is None:
-                self._tell_acked(Ack(extent.length, extent.last_seq))
-            else:
-                for joined in _joined(frames):
-                    self._behind.send(joined)
+            if is_early:
+                self._pass_on(frames)
+            extent = self._copy.sync()
+            if not is_early:
+                self._pass_on(frames)
+            with self._lock:
+                self._synced.append(_Synced(extent, is_early))
+            self._settle()
         except QuiverError as error:
             self.stop(error)
         except BaseException as error:
@@ -144,6 +170,40 @@ class Passage:
             raise
         if self._queue:
             self._worker.wake()
+
+    def _pass_on(self, frames: Sequence[Entries]) -> None:
+        if self._behind is not None:
+            for joined in _joined(frames):
+                if joined.has_heard:
+                    self._owed = joined.offset + len(joined.body)
+                self._behind.send(joined)
+
+    def assure(self, length: int) -> None:
+        """Take in that all before this node have synced so much."""
+        with self._lock:
+            self._sure = max(self._sure, length)
+        try:
+            self._settle()
+        except BaseException as error:
+            self._break(error)
+            raise
+
+    def _settle(self) -> None:
+        """Show what this node and all before it have synced; or say it to the one behind."""
+        found: list[_Synced] = []
+        with self._lock:
+            while self._synced and self._synced[0].extent.length <= self._sure:
+                found.append(self._synced.popleft())
+            if not found:
+                return
+            extent = found[-1].extent
+            is_owed = self._assured < self._owed
+            self._assured = max(self._assured, extent.length)
+        if self._behind is None:
+            self._copy.readers.show(extent, at_once=len(found) == 1 and found[0].at_once)
+            self._tell_acked(Ack(extent.length, extent.last_seq))
+        elif is_owed:
+            self._behind.assure(extent.length)
 
     def _taken(self) -> Sequence[Entries]:
         with self._lock:
@@ -192,7 +252,7 @@ def _joined(frames: Sequence[Entries]) -> Iterator[Entries]:
     begin = 0
     while begin < len(frames):
         end, size = begin + 1, len(frames[begin].body)
-        while end < len(frames) and size + len(frames[end].body) <= _FRAME_BYTES:
+        while end < len(frames) and _joins(frames[begin], frames[end], size):
             size += len(frames[end].body)
             end += 1
         first, last = frames[begin], frames[end - 1]
@@ -201,3 +261,18 @@ def _joined(frames: Sequence[Entries]) -> Iterator[Entries]:
             first = Entries(first.epoch, first.offset, last.last_seq, body)
         yield first
         begin = end
+
+
+def _unheard(entries: Entries) -> InputError:
+    """Say that a loader cannot have heard: so no node has more than one entry that is not sure."""
+    return InputError(
+        f"entry {entries.last_seq} is said to be sent alone, behind an ack of all before it; the "
+        "last node gave none, or there are others in its frame",
+        hint="whoever sent it is no loader of Quiver",
+    )
+
+
+def _joins(first: Entries, entries: Entries, size: int) -> bool:
+    """Whether entries may go in one frame with others; of one that has heard all is not synced."""
+    is_sure = not (first.has_heard or entries.has_heard)
+    return is_sure and size + len(entries.body) <= _FRAME_BYTES

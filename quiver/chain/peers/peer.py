@@ -29,6 +29,14 @@ class Stream(Protocol):
         """
         ...
 
+    def assure(self, length: int) -> None:
+        """Say that whoever sends, and all before it, have synced so much; raises as ``send`` does.
+
+        Entries that have heard (``Entries.has_heard``) are passed on before that, and others only
+        behind it: those say it by themselves.
+        """
+        ...
+
     def close(self) -> None:
         """End the stream; nothing is told any more. What is under way may or may not arrive."""
         ...
@@ -65,11 +73,11 @@ class Peer(Protocol):
     ) -> Stream:
         """Open the stream of a block; the node passes on what comes to the one behind it.
 
-        It syncs entries before it forwards them, and tells ``acked`` what all behind it have. Both
-        are called by a thread of the stream, or in ``send``, and must not wait for it; ``broken``
-        once, at an error or at silence: a RemoteError's ``path`` is the node that the one before it
-        in the chain did not reach. A node refuses another chain than it made room for, and whoever
-        is not before it there: a loader that is sent to the first one (R23).
+        It tells ``acked`` what it and all behind it have synced. That and ``broken`` are called by
+        a thread of the stream, or in ``send``, and must not wait for it; ``broken`` once, at an
+        error or at silence: a RemoteError's ``path`` is the node that the one before it in the
+        chain did not reach. A node refuses another chain than it made room for, and whoever is not
+        before it there: a loader that is sent to the first one (R23).
         """
         ...
 
@@ -107,8 +115,8 @@ class Peer(Protocol):
         """Say, at the tail of an open block, what all of its locations have, whenever that grows.
 
         And now and then what was said before. It ends where the block does; FencedError once its
-        epoch is over. Nothing but the tail's own word is needed: each node syncs before it passes
-        on. What ``tell`` takes is not given at once; it may never be called.
+        epoch is over. Nothing but the tail's own word is needed: it has that of all others. What
+        ``tell`` takes is not given at once; it may never be called.
         """
         ...
 

@@ -50,7 +50,10 @@ class Entries(NamedTuple):
     message: Any = None
     """All that it came as, head and body, in memory of Arrow's own: it may go on as that."""
     has_heard: bool = False
-    """Whether its loader had heard from the last node that all before it is safe."""
+    """Whether its loader had heard from the last node that all before it is safe; it is one entry.
+
+    A node passes it on before it has synced it, and gives its word behind it (``Stream.assure``).
+    """
 
 
 class Ack(NamedTuple):

@@ -1,9 +1,10 @@
 """Where a block ends: a pure decision from what its locations said when they were fenced.
 
-A bundle reaches a location only after the one before it has synced it, so the copies are prefixes
-of each other, and the first is the longest. Whoever is fenced lets nothing more through. So the
-shortest of the copies that were fenced has all that any reader saw, or will see, and nobody needs a
-quorum: one answer is enough. ``tests/kit/chain_model.py`` tries every order of events.
+A bundle reaches a location only through the one before it, which has written it by then, so the
+copies are prefixes of each other; and no reader sees it before all of them have synced it. Whoever
+is fenced lets nothing more through. So the shortest of the copies that were fenced has all that any
+reader saw, or will see, and nobody needs a quorum: one answer is enough.
+``tests/kit/chain_model.py`` tries every order of events.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ Decision: TypeAlias = Sealed | Wait
 def decide(locations: Sequence[str], answers: Iterable[Answer], *, is_synced: bool) -> Decision:
     """Decide where a block ends by the answers of its locations; any number may be missing.
 
-    ``is_synced`` says that each location synced before it forwarded. If not, a machine that started
-    anew may have less than readers saw: it is asked only if all of them did, and then all have to
-    answer and the longest counts. Raises InputError for an answer of no location of the block.
+    ``is_synced`` says that readers see what each location has synced. If not, a machine that
+    started anew may have less than readers saw: it is asked only if all of them did, and then all
+    have to answer and the longest counts. Raises InputError for an answer of no location of the
+    block.
     """
     by_name = {answer.location: answer for answer in answers}
     strangers = by_name.keys() - set(locations)

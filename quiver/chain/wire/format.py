@@ -82,7 +82,7 @@ __all__ = [
     "frame_of",
 ]
 
-VERSION: Final = 3
+VERSION: Final = 4
 FRAME: Final = struct.Struct("<8sHBBIQQQqI")
 TOP: Final = struct.Struct("<8sHHI")
 CRC: Final = struct.Struct("<I")

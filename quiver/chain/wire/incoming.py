@@ -42,6 +42,10 @@ class _Over:
         """Refuse them."""
         raise ClosedError("the stream was closed")
 
+    def assure(self, _: int) -> None:
+        """Refuse that, too."""
+        raise ClosedError("the stream was closed")
+
     def close(self) -> None:
         """Do nothing: it is."""
 
@@ -166,7 +170,9 @@ class Incoming:
             self._is_next = is_next = kind is FrameKind.NEXT
             self._stream.send(Entries(epoch, offset, last_seq, body, own, message, is_next))
             self._is_taking = False
-        elif frame.kind is not FrameKind.HEARTBEAT:
+        elif kind is FrameKind.SURE and self.route.sender:
+            self._stream.assure(offset)
+        elif kind is not FrameKind.HEARTBEAT:
             raise InputError(f"{frame.kind.name.lower()} was sent down a chain")
 
     def _is_urgent(self) -> bool:

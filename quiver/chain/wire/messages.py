@@ -53,7 +53,12 @@ class FrameKind(IntEnum):
     ACK = 3
     ERROR = 4
     NEXT = 5
-    """Entries whose loader had heard from the last node that all before them is safe."""
+    """Entries whose loader had heard from the last node that all before them is safe.
+
+    A node passes them on before it has synced them, and says ``SURE`` when it has.
+    """
+    SURE = 6
+    """How much whoever sends it, and all before it, have synced."""
 
 
 class Frame(NamedTuple):
@@ -64,8 +69,8 @@ class Frame(NamedTuple):
     """Of the block."""
     epoch: int = 0
     offset: int = 0
-    """Where the first byte belongs; of an ack, how much there is; of a heartbeat that goes back,
-    one more than how much has come, 0 while it is worked on."""
+    """Where the first byte belongs; of an ack, and of ``SURE``, how much there is; of a heartbeat
+    that goes back, one more than how much has come, 0 while it is worked on."""
     last_seq: int = -1
     body_len: int = 0
     body_crc: int = 0

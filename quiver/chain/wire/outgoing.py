@@ -61,6 +61,7 @@ class Outgoing:
         self._changed = threading.Condition(self._lock)
         self._queue: deque[Entries] = deque()
         self._end = self._acked = -1
+        self._sure = self._sure_told = -1
         self._is_closed = self._is_left = False
         self._fault: QuiverError | None = None
         self._is_writing = self._has_written = False
@@ -130,6 +131,24 @@ class Outgoing:
                     failed = RemoteError("a write was interrupted", path=self._node)
                 self._written(failed)
 
+    def assure(self, length: int) -> None:
+        """Say how much is synced up to here: at once, or behind what is being written."""
+        with self._lock:
+            self._check_open()
+            self._sure = max(self._sure, length)
+            if self._queue or self._is_writing:
+                return  # Whoever writes sees it.
+            self._is_writing = True
+        failed: Exception | None = RemoteError("a write was interrupted", path=self._node)
+        try:
+            with self._in_flight:
+                self._write([])
+            failed = None
+        except (QuiverError, *FLIGHT_ERRORS) as error:
+            failed = error
+        finally:
+            self._written(failed)
+
     def _wait_for_room(self, offset: int, size: int) -> None:
         """Wait until so much may go, as what comes next; raises why it may not."""
         if self._end < 0:
@@ -137,6 +156,9 @@ class Outgoing:
         if offset != self._end:
             raise InputError(f"entries for byte {offset} were given, not {self._end}")
         self._changed.wait_for(lambda: self._fault or self._is_closed or self._has_room(size))
+        self._check_open()
+
+    def _check_open(self) -> None:
         if self._fault is not None:
             raise self._fault
         if self._is_closed:
@@ -147,7 +169,8 @@ class Outgoing:
         with self._lock:
             self._is_writing, self._has_written = False, True
             self._failed = self._failed or failed
-            if self._failed or self._queue or self._is_closed or self._fault:
+            is_sure = self._sure_told >= self._sure
+            if self._failed or self._queue or self._is_closed or self._fault or not is_sure:
                 self._changed.notify_all()
 
     def close(self) -> None:
@@ -202,6 +225,7 @@ class Outgoing:
                 not found
                 or (
                     self._queue[0].epoch == found[0].epoch
+                    and not (self._queue[0].has_heard or found[0].has_heard)
                     and size + len(self._queue[0].body) <= self._options.frame_bytes
                 )
             ):
@@ -214,7 +238,8 @@ class Outgoing:
 
         def is_due() -> bool:
             has_work = bool(self._queue or self._is_closed or self._fault or self._failed)
-            return has_work and not self._is_writing
+            is_sure = self._sure_told >= self._sure
+            return (has_work or not is_sure) and not self._is_writing
 
         while not self._changed.wait_for(is_due, self._options.heartbeat):
             if not self._is_writing and not self._has_written:
@@ -224,7 +249,11 @@ class Outgoing:
     def _write(self, entries: list[Entries]) -> None:
         number = self._route.block.number
         if not entries:
-            send_frame(self._writer, Frame(FrameKind.HEARTBEAT, number, self._route.epoch))
+            frame = Frame(FrameKind.HEARTBEAT, number, self._route.epoch)
+            if (sure := self._sure) > self._sure_told:
+                frame = frame._replace(kind=FrameKind.SURE, offset=sure)
+                self._sure_told = sure
+            send_frame(self._writer, frame)
             return
         first, last = entries[0], entries[-1]
         end = last.offset + len(last.body)

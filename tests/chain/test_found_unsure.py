@@ -1,0 +1,119 @@
+"""The last entry that a tail finds at a start: shown if all others have it, whom it asks."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from copies_kit import BLOCK, LAYOUT, entry, frame
+
+from quiver.chain.copies import Copies, CopyRules
+from quiver.chain.node import LocalNode
+from quiver.chain.peers import Route
+from quiver.chain.workers import ThreadWorkers
+from quiver.errors import MissingError, QuiverError, RemoteError
+from quiver.testing import MemoryDisk
+
+ROUTE = Route(BLOCK, 5, ("a", "b", "c"))
+
+
+class Nodes:
+    """Three nodes in memory."""
+
+    def __init__(self):
+        self.disks = {name: MemoryDisk() for name in "abc"}
+        self.nodes = {}
+        self.gone = set()
+        for name in self.disks:
+            self.start(name)
+
+    def start(self, name):
+        self.disks[name].forget_locks()
+        self.nodes[name] = LocalNode(
+            name,
+            Copies(self.disks[name], CopyRules(name)),
+            peers=self.peer,
+            workers=ThreadWorkers(),
+            room=lambda: (1 << 40, 1 << 40),
+            live_seconds=0,
+        )
+        return self.nodes[name]
+
+    def peer(self, name):
+        if name in self.gone:
+            raise RemoteError(f"{name} is gone", path=name)
+        return self.nodes[name]
+
+    def put(self, name, *seqs):
+        """Have a node hold entries, synced, whatever the others have."""
+        node = self.nodes[name]
+        with suppress(QuiverError):
+            node.prepare(ROUTE, LAYOUT)
+        copy = node._copies[BLOCK]
+        stream = copy.begin(ROUTE)
+        for seq in seqs:
+            entries = frame(copy.holding.length, seq)
+            copy.append(stream, entries, copy.look_at(entries))
+            copy.sync()
+
+
+@pytest.fixture
+def nodes():
+    return Nodes()
+
+
+def read(node):
+    return b"".join(map(bytes, node.read(BLOCK, 0)))
+
+
+@pytest.mark.parametrize("how", ["read", "acks"])
+def test_r25_it_is_shown_if_all_others_have_it(nodes, how):
+    for name in "abc":
+        nodes.put(name, 1, 2)
+    tail = nodes.start("c")
+    whole = entry(1) + entry(2)
+    if how == "read":
+        assert read(tail) == whole
+    else:
+        assert next(tail.acks(BLOCK, ROUTE.epoch)).length == len(whole)
+
+
+@pytest.mark.parametrize("why", ["the head has less", "it has nothing", "it is gone", "a seal"])
+def test_r25_it_is_not_shown_otherwise(nodes, why):
+    nodes.put("b", 1, 2)
+    nodes.put("c", 1, 2)
+    if why != "it has nothing":
+        nodes.put("a", 1, *[2] * (why != "the head has less"))
+    if why == "it is gone":
+        nodes.gone.add("a")
+    if why == "a seal":
+        nodes.nodes["a"].fence(BLOCK, 6)
+    assert read(nodes.start("c")) == entry(1)
+    nodes.gone.clear()
+    if why == "it is gone":  # It is asked again.
+        assert read(nodes.nodes["c"]) == entry(1) + entry(2)
+
+
+def test_whoever_is_not_the_tail_asks_nobody(nodes, monkeypatch):
+    nodes.put("b", 1, 2)
+    middle = nodes.start("b")
+    monkeypatch.setattr(nodes, "peer", pytest.fail)
+    with pytest.raises(QuiverError, match="its tail is c"):
+        read(middle)
+    with pytest.raises(MissingError):
+        read(nodes.nodes["a"])
+
+
+def test_a_tail_that_has_a_stream_asks_nobody(nodes, monkeypatch):
+    for name in "abc":
+        nodes.nodes[name].prepare(ROUTE, LAYOUT)
+    head = nodes.nodes["a"]
+    stream = head.stream(ROUTE, acked=lambda _: None, broken=lambda _: None)
+    copy = nodes.nodes["c"]._copies[BLOCK]
+    monkeypatch.setattr(copy.readers, "show", lambda *_, **__: None)
+    stream.send(frame(0, 1))
+    while copy.holding.length == 0:
+        pass
+    monkeypatch.setattr(LocalNode, "fence", pytest.fail)
+    assert read(nodes.nodes["c"]) == b""
+    head.close()

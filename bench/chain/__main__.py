@@ -92,6 +92,12 @@ differ by more than all of that, as the store's 99th percentile does from round 
 0.68 ms): 4.21 with D233 alone, 4.17 before D235, and 4.30, 3.73 and 3.84, one behind the other,
 with all of it.
 
+Then D236: nodes sync such an entry side by side. In turns 1.25 and 1.14 in the median, 1.84 and
+1.75 at the 99th percentile (ten rounds), 1.28 and 1.13, 1.91 and 1.81 (six). It is meant for disks
+that are slower, and one for each node: with 2 ms more for each sync of a node (`os.fdatasync`
+behind a pause, the store beside it as well) 8.3 and 3.4 in the median, 9.5 and 4.2 at the 99th
+percentile, 2.45 and 2.8 for the store.
+
 Tried, a few runs each in turns, and not kept. Zeros by a thread of their own, at once, with a sync,
 or 0.4 and 0.8 ms later, and at other places of the log in each node: no better. 512 KiB and 1 MiB
 of them at a time: worse at the 99th percentile; 40 MiB, so that all are there before: 6 % better

@@ -160,9 +160,9 @@ class Passage:
             extent = self._copy.sync()
             if not is_early:
                 self._pass_on(frames)
-            with self._lock:
-                self._synced.append(_Synced(extent, is_early))
-            self._settle()
+            self._synced.append(_Synced(extent, is_early))
+            if extent.length <= self._sure:  # Else it is done when the word for it comes.
+                self._settle()
         except QuiverError as error:
             self.stop(error)
         except BaseException as error:
@@ -173,7 +173,7 @@ class Passage:
 
     def _pass_on(self, frames: Sequence[Entries]) -> None:
         if self._behind is not None:
-            for joined in _joined(frames):
+            for joined in _joined(frames) if len(frames) > 1 else frames:
                 if joined.has_heard:
                     self._owed = joined.offset + len(joined.body)
                 self._behind.send(joined)

@@ -60,7 +60,8 @@ def send_frame(
 
     Without a checksum of the body: entries have their own, and whoever takes them in looks at each.
     """
-    frame = frame._replace(body_len=len(body))
+    if body:
+        frame = frame._replace(body_len=len(body))
     if len(body) <= BEHIND_BYTES_MAX:
         writer.write_metadata(arrows_own(encode_frame(frame), body))
     else:

@@ -139,13 +139,15 @@ class Outgoing:
             if self._queue or self._is_writing:
                 return  # Whoever writes sees it.
             self._is_writing = True
-        failed: Exception | None = RemoteError("a write was interrupted", path=self._node)
+        failed: Exception | None = None
         try:
             with self._in_flight:
                 self._write([])
-            failed = None
         except (QuiverError, *FLIGHT_ERRORS) as error:
             failed = error
+        except BaseException:
+            failed = RemoteError("a write was interrupted", path=self._node)
+            raise
         finally:
             self._written(failed)
 
@@ -249,11 +251,11 @@ class Outgoing:
     def _write(self, entries: list[Entries]) -> None:
         number = self._route.block.number
         if not entries:
-            frame = Frame(FrameKind.HEARTBEAT, number, self._route.epoch)
-            if (sure := self._sure) > self._sure_told:
-                frame = frame._replace(kind=FrameKind.SURE, offset=sure)
-                self._sure_told = sure
-            send_frame(self._writer, frame)
+            kind, offset = FrameKind.HEARTBEAT, 0
+            if self._sure > self._sure_told:
+                kind, offset = FrameKind.SURE, self._sure
+                self._sure_told = offset
+            send_frame(self._writer, Frame(kind, number, self._route.epoch, offset))
             return
         first, last = entries[0], entries[-1]
         end = last.offset + len(last.body)

@@ -154,7 +154,7 @@ def test_what_is_not_synced_is_not_visible(shelf):
     first = append(shelf, 1)
     rest = append(shelf, 2, sync=False)
     assert read(shelf) == first
-    shelf[BLOCK].sync()
+    shelf[BLOCK].readers.show(shelf[BLOCK].sync())
     assert read(shelf) == first + rest
 
 

@@ -50,7 +50,7 @@ def put(disk, data: bytes) -> None:
 def test_small_entries_find_room_that_was_synced_before_they_came(shelf, disk):
     append(shelf, 1)
     shelf[BLOCK].make_room()
-    shelf[BLOCK].sync()
+    shelf[BLOCK].readers.show(shelf[BLOCK].sync())
     size = disk.open(LOG).size()
     assert size >= LOG_BEGIN + (64 << 10)
     data = entry(1)
@@ -80,7 +80,7 @@ def test_entries_that_go_beyond_the_room_are_where_they_should_be(shelf, disk):
     body = entry(2, rows=LARGE)
     place(copy, copy.begin(ROUTE), Entries(ROUTE.epoch, len(data), 2, memoryview(body)))
     copy.make_room()
-    copy.sync()
+    copy.readers.show(copy.sync())
     assert read(shelf) == data + body
     assert read(reopened(shelf, disk)) == data + body
 
@@ -89,7 +89,7 @@ def test_entries_that_go_beyond_the_room_are_where_they_should_be(shelf, disk):
 def test_a_write_that_was_killed_at_any_byte_is_cut_off(shelf, disk, boot):
     kept = append(shelf, 1, 2)
     shelf[BLOCK].make_room()
-    shelf[BLOCK].sync()
+    shelf[BLOCK].readers.show(shelf[BLOCK].sync())
     before = log_bytes(disk)
     last = entry(3)
     begin = LOG_BEGIN + len(kept)
@@ -107,7 +107,7 @@ def test_an_entry_that_is_wrong_is_damage_also_with_room_behind(shelf, disk):
     kept = append(shelf, 1, 2)
     append(shelf, 3)
     shelf[BLOCK].make_room()
-    shelf[BLOCK].sync()
+    shelf[BLOCK].readers.show(shelf[BLOCK].sync())
     before = log_bytes(disk)
     begin, last = LOG_BEGIN + len(kept), entry(3)
     for at in range(4, len(last)):
@@ -124,7 +124,7 @@ def test_zeros_where_something_was_synced_are_no_room(shelf, disk):
     append(shelf, 2)
     append(shelf, 3)  # From here on it is marked that the second one was synced.
     shelf[BLOCK].make_room()
-    shelf[BLOCK].sync()
+    shelf[BLOCK].readers.show(shelf[BLOCK].sync())
     whole = bytearray(log_bytes(disk))
     begin = LOG_BEGIN + len(kept)
     whole[begin:] = bytes(len(whole) - begin)

@@ -271,10 +271,10 @@ class BlockCopy:
         return self.readers.shown, False
 
     def found_unsure(self) -> Extent | None:
-        """Give all that was found at a start, if its last entry is not shown yet."""
-        synced = self._log.synced if self._log is not None else Extent()
-        is_more = not self.is_cut and synced.length > self.readers.shown.length
-        return synced if is_more else None
+        """Give all that was found at a start, if no stream came since that shows its last entry."""
+        found = self._log.synced if self._log is not None else Extent()
+        is_over = self._stream or self.is_cut or found.length <= self.readers.shown.length
+        return None if is_over else found
 
     def segment(self) -> Iterator[bytes]:
         """Read the segment, a piece at a time; MissingError if there is none."""

@@ -191,7 +191,7 @@ class LocalNode:
     def read(self, block: BlockName, offset: int, *, live: bool = False) -> Iterator[memoryview]:
         """Read whole entries from an offset on, until the end of what is visible."""
         copy = self._copies[block]
-        self._ask_others(copy)
+        self._ask_others(copy, waits=not live)
         for piece in copy.read(offset, live=live, wait_seconds=self._live_seconds):
             if not copy.is_cut and not self._hears(block):
                 raise RemoteError(
@@ -206,7 +206,7 @@ class LocalNode:
     ) -> Generator[Ack, None, None]:
         """Say what all locations of an open block have, as its tail."""
         copy, said = self._copies[block], -1
-        self._ask_others(copy)
+        self._ask_others(copy, waits=False)
         wait = partial(copy.visible, wait_seconds=self._live_seconds, listens=tell is not None)
         with copy.readers.listening(tell):
             while True:
@@ -222,21 +222,26 @@ class LocalNode:
                 said = seen.length
                 yield Ack(seen.length, seen.last_seq)
 
-    def _ask_others(self, copy: BlockCopy) -> None:
+    def _ask_others(self, copy: BlockCopy, *, waits: bool) -> None:
         """Show the last entry of an open copy that was found at a start, if all others have it.
 
         No stream of before the start goes on, so they are asked by what they promised already.
         """
-        state, name = copy.state, copy.name
-        found = copy.found_unsure()
-        with self._lock:
-            has_stream = name in self._passages
-        if found is None or has_stream or state.chain[-1:] != (self._name,):
+        state, found = copy.state, copy.found_unsure()
+        if found is None or state.chain[-1:] != (self._name,):
             return
-        with suppress(QuiverError):  # Then it is shown when the block ends, or somebody asks again.
-            answers = [self._peers(node).fence(name, state.epoch) for node in state.chain[:-1]]
-            if all(answer.length >= found.length for answer in answers):
-                copy.readers.show(found)
+
+        def ask() -> None:
+            with suppress(QuiverError):  # Then it is shown when the block ends, or the next time.
+                others = [self._peers(node) for node in state.chain[:-1]]
+                answers = [node.fence(copy.name, state.epoch) for node in others]
+                if all(answer.length >= found.length for answer in answers):
+                    copy.readers.show(found)
+
+        if waits:
+            ask()
+        else:  # Whoever is live hears of what comes later, and waits for nobody who is gone.
+            self._workers.spawn(f"quiver asks {copy.name}", ask)
 
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""

@@ -66,6 +66,7 @@ class LocalNode:
         self._live_seconds = live_seconds
         self._lock = threading.Lock()
         self._passages: dict[BlockName, Passage] = {}
+        self._asking: set[BlockName] = set()
         self.state = NodeState.SERVING
         """Set by whoever starts it and ends it; new blocks and streams come when it serves."""
 
@@ -191,7 +192,8 @@ class LocalNode:
     def read(self, block: BlockName, offset: int, *, live: bool = False) -> Iterator[memoryview]:
         """Read whole entries from an offset on, until the end of what is visible."""
         copy = self._copies[block]
-        self._ask_others(copy, waits=not live)
+        if not live:
+            self._ask_others(copy)
         for piece in copy.read(offset, live=live, wait_seconds=self._live_seconds):
             if not copy.is_cut and not self._hears(block):
                 raise RemoteError(
@@ -199,6 +201,8 @@ class LocalNode:
                     path=self._name,
                     retryable=True,
                 )
+            if live and not piece:
+                self._look_again(copy)
             yield piece
 
     def acks(
@@ -206,7 +210,6 @@ class LocalNode:
     ) -> Generator[Ack, None, None]:
         """Say what all locations of an open block have, as its tail."""
         copy, said = self._copies[block], -1
-        self._ask_others(copy, waits=False)
         wait = partial(copy.visible, wait_seconds=self._live_seconds, listens=tell is not None)
         with copy.readers.listening(tell):
             while True:
@@ -219,29 +222,48 @@ class LocalNode:
                     )
                 if is_cut:
                     return
+                if seen.length == said:
+                    self._look_again(copy)
                 said = seen.length
                 yield Ack(seen.length, seen.last_seq)
 
-    def _ask_others(self, copy: BlockCopy, *, waits: bool) -> None:
+    def _look_again(self, copy: BlockCopy) -> None:
+        """Have somebody ask the others beside a live reader, who waits for nobody that is gone."""
+        with self._lock:
+            if copy.found_unsure() is None or copy.name in self._asking:
+                return
+            self._asking.add(copy.name)
+
+        def ask() -> None:
+            try:
+                with suppress(RemoteError):  # It is asked again.
+                    self._ask_others(copy)
+            finally:
+                self._asking.discard(copy.name)
+
+        self._workers.spawn(f"quiver asks {copy.name}", ask)
+
+    def _ask_others(self, copy: BlockCopy) -> None:
         """Show the last entry of an open copy that was found at a start, if all others have it.
 
         No stream of before the start goes on, so they are asked by what they promised already.
+        Raises RemoteError if not all of them answer: then nobody knows yet.
         """
         state, found = copy.state, copy.found_unsure()
         if found is None or state.chain[-1:] != (self._name,):
             return
-
-        def ask() -> None:
-            with suppress(QuiverError):  # Then it is shown when the block ends, or the next time.
-                others = [self._peers(node) for node in state.chain[:-1]]
-                answers = [node.fence(copy.name, state.epoch) for node in others]
-                if all(answer.length >= found.length for answer in answers):
-                    copy.readers.show(found)
-
-        if waits:
-            ask()
-        else:  # Whoever is live hears of what comes later, and waits for nobody who is gone.
-            self._workers.spawn(f"quiver asks {copy.name}", ask)
+        try:
+            others = [self._peers(node) for node in state.chain[:-1]]
+            answers = [node.fence(copy.name, state.epoch) for node in others]
+        except QuiverError as error:
+            raise RemoteError(
+                f"{self._name} has just started, and cannot ask the others of {copy.name} whether "
+                f"all have its last entry: {error}",
+                path=self._name,
+                retryable=True,
+            ) from error
+        if all(answer.length >= found.length for answer in answers):
+            copy.readers.show(found)
 
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""

@@ -9,20 +9,20 @@ from planting import Defect
 __all__ = ["DEFECTS", "LOADER"]
 
 LOADER: Final = "quiver.chain.loading.outbox"
-_ACK: Final = """\
-            if self._behind is None:
-                self._tell_acked(Ack(extent.length, extent.last_seq))
-            else:
+_SYNC: Final = """\
+            extent = self._copy.sync()
+            if not is_early:
 """
 
 DEFECTS: Final = (
     Defect(
         "a node acks before the one behind has it",
         "quiver.chain.node.passage",
-        _ACK,
+        _SYNC,
         """\
+            extent = self._copy.sync()
             self._tell_acked(Ack(extent.length, extent.last_seq))
-            if self._behind is not None:
+            if not is_early:
 """,
     ),
     Defect(

@@ -93,14 +93,21 @@ def test_r25_it_is_not_shown_if_one_of_them_lacks_it(nodes):
     assert read(nodes.start("c")) == entry(1)
 
 
-@pytest.mark.parametrize("why", ["one has nothing", "one is gone", "one is asked by a seal"])
+def test_r25_it_is_shown_as_well_if_somebody_seals_and_came_no_further(nodes):
+    for name in "abc":
+        nodes.put(name, 1, 2)
+    nodes.nodes["a"].fence(BLOCK, 6)
+    nodes.nodes["b"].fence(BLOCK, 7)
+    assert read(nodes.start("c")) == entry(1) + entry(2)
+    assert [node.holdings()[0].epoch for node in nodes.nodes.values()] == [6, 7, 5]
+
+
+@pytest.mark.parametrize("why", ["one has nothing", "one is gone"])
 def test_r25_while_nobody_knows_a_reader_is_told_so_and_a_live_one_waits(nodes, why):
     for name in "bc" if why == "one has nothing" else "abc":
         nodes.put(name, 1, 2)
     if why == "one is gone":
         nodes.gone.add("a")
-    if why == "one is asked by a seal":
-        nodes.nodes["a"].fence(BLOCK, 6)
     tail = nodes.start("c")
     with pytest.raises(RemoteError, match="whether all have its last entry") as caught:
         read(tail)

@@ -18,6 +18,7 @@ from quiver.chain.peers import (
     Finished,
     Holding,
     NodeState,
+    Peer,
     Peers,
     Route,
     Status,
@@ -253,8 +254,9 @@ class LocalNode:
         if found is None or state.chain[-1:] != (self._name,):
             return
         try:
-            others = [self._peers(node) for node in state.chain[:-1]]
-            answers = [node.fence(copy.name, state.epoch) for node in others]
+            lengths = [
+                _synced_by(self._peers(node), copy.name, state.epoch) for node in state.chain[:-1]
+            ]
         except QuiverError as error:
             raise RemoteError(
                 f"{self._name} has just started, and cannot ask the others of {copy.name} whether "
@@ -262,7 +264,7 @@ class LocalNode:
                 path=self._name,
                 retryable=True,
             ) from error
-        if all(answer.length >= found.length for answer in answers):
+        if all(length >= found.length for length in lengths):
             copy.readers.show(found)
 
     def segment(self, block: BlockName) -> Iterator[bytes]:
@@ -300,3 +302,14 @@ class LocalNode:
             raise RemoteError(
                 f"{self._name} is {self.state.value}", path=self._name, retryable=True
             )
+
+
+def _synced_by(peer: Peer, block: BlockName, epoch: int) -> int:
+    """Ask a node how much it has synced, by an epoch that it promised already: nothing changes."""
+    while True:
+        try:
+            return peer.fence(block, epoch).length
+        except FencedError as error:
+            if error.current <= epoch:
+                raise
+            epoch = error.current  # Somebody seals; whether he ends that is another matter.

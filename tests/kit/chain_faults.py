@@ -25,21 +25,17 @@ def power(world):
         machine.lose_power()
 
 
-def kill_at_an_act(world):
+def kill_at_an_act(world, *, is_cabled=True):
     machine = world.lot.random.choice(list(world.machines.values()))
     if machine.is_dead:
         machine.start()
     else:
         machine.disk.fail(machine.disk.act_count + world.lot.random.randrange(12), error="kill")
+        machine.is_cabled = is_cabled
 
 
 def power_at_an_act(world):
-    machine = world.lot.random.choice(list(world.machines.values()))
-    if machine.is_dead:
-        machine.start()
-    else:
-        machine.disk.fail(machine.disk.act_count + world.lot.random.randrange(12), error="kill")
-        machine.is_cabled = False
+    kill_at_an_act(world, is_cabled=False)
 
 
 def refuse(world):

@@ -259,10 +259,12 @@ class LocalNode:
             ]
         except QuiverError as error:
             raise RemoteError(
-                f"{self._name} has just started, and cannot ask the others of {copy.name} whether "
-                f"all have its last entry: {error}",
+                f"{self._name} was started anew, and cannot ask the others of block "
+                f"{copy.name.number} of {copy.name.partition} whether all have its last entry: "
+                f"{error}",
                 path=self._name,
                 retryable=True,
+                hint="it is known once they are back, or when the block is sealed",
             ) from error
         if all(length >= found.length for length in lengths):
             copy.readers.show(found)

@@ -30,8 +30,6 @@ _FRAME_BYTES: Final = 1 << 20
 _FRAMES_MAX: Final = 500
 _ALONE_BYTES_MAX: Final = 64 << 10
 """So little comes alone: a loader that has more sends it in larger frames."""
-
-
 _EVERYTHING: Final = 1 << 63
 """A loader has nothing to sync: whatever it sends is sure."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
@@ -58,7 +60,7 @@ class PassingWindow:
             room = max(wanted, min(PASSING_BYTES, self._size - offset))
             self._view = self._buffer[:0]  # Nothing of it is right if the read fails.
             if len(self._buffer) < room:
-                self._buffer = memoryview(bytearray(room))
+                self._buffer = np.empty(room, np.uint8).data  # Not filled, in few pages.
             self._view = self._buffer[: self._read(offset, room)]
             self._start, inside = offset, 0
         return self._view, inside

@@ -81,7 +81,6 @@ def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[li
         return found, at
     first_seq = max(_START.unpack_from(view, at)[2], last_seq + 1)
     most = min(_MANY, SEQ_MAX + 1 - first_seq)
-    ahead = _STRETCH
     while len(found) < most:
         asked = min(_STRETCH, most - len(found))
         some, at = _one_by_one(view, at, first_seq + len(found), most=asked, sound=sound)
@@ -90,12 +89,10 @@ def _starts(view: memoryview, at: int, last_seq: int, *, sound: int) -> tuple[li
             break
         step = at - found[-1]
         if len(some) > 1 and step == found[-1] - found[-2]:
-            rest = min(most - len(found), ahead)
-            alike = _alike(view, at, step, first_seq=first_seq + len(found), most=rest, sound=sound)
+            next_seq, rest = first_seq + len(found), most - len(found)
+            alike = _all_alike(view, at, step, first_seq=next_seq, most=rest, sound=sound)
             found += alike
             at += len(alike) * step
-            # What is looked at in vain is never more than what was found before.
-            ahead = 2 * ahead if len(alike) == rest else _STRETCH
     return found, at
 
 
@@ -121,23 +118,45 @@ def _one_by_one(
     return found, at
 
 
-def _alike(view: memoryview, at: int, step: int, *, first_seq: int, most: int, sound: int) -> range:
+def _all_alike(
+    view: memoryview, at: int, step: int, *, first_seq: int, most: int, sound: int
+) -> range:
     """Give the places of all bundles from ``at`` on that go on like this, each of so many bytes.
 
-    As bundles of numbers do that have the same rows: their heads are looked at in one go.
+    As bundles of numbers do that have the same rows. No more are looked at in one go than were found
+    before, so that as few are looked at in vain.
     """
+    found, ahead, is_more = 0, _STRETCH, True
+    while is_more and found < most:
+        some = _alike(
+            view,
+            at + found * step,
+            step,
+            first_seq=first_seq + found,
+            most=min(ahead, most - found),
+            sound=sound,
+        )
+        found += some
+        is_more = some == ahead
+        ahead *= 2
+    return range(at, at + found * step, step)
+
+
+def _alike(view: memoryview, at: int, step: int, *, first_seq: int, most: int, sound: int) -> int:
+    """Count the next of them, up to so many: their heads are looked at together."""
     count = min((len(view) - at) // step, most)
     if count < _FEW or step < ENTRY_BYTES_MIN:
-        return range(0)
+        return 0
     heads = np.ndarray((count,), _HEAD, view, offset=at, strides=(step,))
     same = (heads["length"] == step - ENTRY_OVERHEAD) & (heads["type"] == BUNDLE)
     same &= heads["seq"] == np.arange(first_seq, first_seq + count, dtype=np.uint64)
     count = count if same.all() else int(same.argmin())
-    places = range(at, at + count * step, step)
-    sums = [crc32c(view[place + LENGTH.size : place + step]) for place in places]
+    # Rows of an array are made sooner than slices of a view.
+    shape, begin = (count, step - LENGTH.size), at + LENGTH.size
+    sums = list(map(crc32c, np.ndarray(shape, np.uint8, view, offset=begin, strides=(step, 1))))
     if sums.count(sound) < count:
-        count = next(number for number, found in enumerate(sums) if found != sound)
-    return places[:count]
+        return next(number for number, found in enumerate(sums) if found != sound)
+    return count
 
 
 def _columns(view: memoryview, starts: _Numbers, *, limit: int, mask: int) -> StoredRun | None:

@@ -221,7 +221,7 @@ def test_entries_that_are_shorter_than_any_are_no_run(length: int, behind: int) 
     assert found == one_by_one(data, is_active=True)
 
 
-@pytest.mark.parametrize("every", [33, 34, 35, 100])
+@pytest.mark.parametrize("every", [33, 34, 35, 65, 100, 129])
 def test_what_is_looked_at_in_vain_is_no_more_than_what_was_found(
     monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:

@@ -123,8 +123,8 @@ def _all_alike(
 ) -> range:
     """Give the places of all bundles from ``at`` on that go on like this, each of so many bytes.
 
-    As bundles of numbers do that have the same rows. No more are looked at in one go than were found
-    before, so that as few are looked at in vain.
+    As bundles of numbers do that have the same rows. No more are looked at in one go than were
+    found before, so that as few are looked at in vain.
     """
     found, ahead, is_more = 0, _STRETCH, True
     while is_more and found < most:

@@ -8,10 +8,12 @@ import os
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from quiver.disk import SEALED_MODE, LocalDisk, NewFile, replace, write_new
+from quiver.disk import SEALED_MODE, Bytes, LocalDisk, NewFile, replace, write_new
 from quiver.disk.calls import write_back
+from quiver.disk.local_file import LocalFile
 from quiver.errors import CapacityError, StorageError
 from quiver.testing import MemoryDisk
 
@@ -170,6 +172,51 @@ def test_a_growing_file_goes_to_the_disk_piece_by_piece(tmp_path: Path, monkeypa
     ]
     file.finish("file")
     assert (tmp_path / "file").stat().st_size == 3 * PIECE
+
+
+def test_the_first_of_much_goes_to_the_disk_before_the_rest_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(
+        import_module("quiver.disk.local_file"),
+        "write_back",
+        lambda descriptor, *_, wait: wait or sizes.append(os.fstat(descriptor).st_size),
+    )
+    file = NewFile(LocalDisk(tmp_path), "temporary")
+    file.write(WHOLE[:3])
+    file.write(memoryview(np.arange(6, dtype=np.int32)))
+    file.finish("file")
+    assert sizes == [PIECE, 2 * PIECE]
+    assert (tmp_path / "file").read_bytes() == WHOLE[:3] + np.arange(6, dtype=np.int32).tobytes()
+
+
+@pytest.mark.parametrize("behind", [0, 1, 4, 15, 31, 32, 4064, 4095])
+@pytest.mark.parametrize("piece", [1 << 14, 1 << 16], ids=str)
+def test_what_the_kernel_would_be_slow_to_copy_is_copied_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int, piece: int
+) -> None:
+    module = import_module("quiver.disk.replace")
+    monkeypatch.setattr(module, "_PIECE", piece)
+    monkeypatch.setattr(module, "_COPIED", 1 << 13)
+    monkeypatch.setattr(module, "_SMALL", 1 << 12)
+    source = tmp_path / "source"
+    source.write_bytes(np.random.default_rng(behind).bytes(150_000))
+    disk = LocalDisk(tmp_path)
+    copied: list[bool] = []
+    file = NewFile(disk, "temporary")
+    write = LocalFile.write
+
+    def note(self: LocalFile, offset: int, data: Bytes) -> None:
+        copied.append(isinstance(data, bytes))
+        write(self, offset, data)
+
+    monkeypatch.setattr(LocalFile, "write", note)
+    file.write(bytes(behind))
+    file.write(disk.map("source"))
+    file.finish("file")
+    assert (tmp_path / "file").read_bytes() == bytes(behind) + source.read_bytes()
+    assert (sum(copied) > 10) is (0 < behind < 32)
 
 
 @pytest.mark.parametrize("more", [b"", b"more"])

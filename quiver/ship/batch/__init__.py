@@ -15,6 +15,8 @@ from quiver.ship.batch.codec import (
     EncodedBatch,
     decode_batch,
     encode_batch,
+    encode_parts,
+    sum_parts,
 )
 from quiver.ship.batch.format import RECORD_BYTES_MAX
 from quiver.ship.batch.names import (
@@ -37,8 +39,10 @@ __all__ = [
     "Entropy",
     "decode_batch",
     "encode_batch",
+    "encode_parts",
     "mint_name",
     "mint_ulid",
     "name_time_ms",
+    "sum_parts",
     "ulid_time_ms",
 ]

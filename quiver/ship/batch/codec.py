@@ -31,6 +31,8 @@ __all__ = [
     "EncodedBatch",
     "decode_batch",
     "encode_batch",
+    "encode_parts",
+    "sum_parts",
 ]
 
 Compression: TypeAlias = Literal["none", "zstd"]
@@ -58,6 +60,14 @@ def encode_batch(
     records: Sequence[bytes | bytearray | memoryview], *, compression: Compression = "none"
 ) -> EncodedBatch:
     """Encode records in their order; without compression no large one is copied."""
+    parts = encode_parts(records, compression=compression)
+    return EncodedBatch(parts, *sum_parts(parts))
+
+
+def encode_parts(
+    records: Sequence[bytes | bytearray | memoryview], *, compression: Compression = "none"
+) -> Sequence[Bytes]:
+    """Encode them without a look at their bytes, unless they are to be compressed."""
     if compression not in COMPRESSIONS:
         raise InputError(f"{compression!r} is no compression of a batch", hint="none or zstd")
     views = [record.cast("B") if isinstance(record, memoryview) else record for record in records]
@@ -68,12 +78,16 @@ def encode_batch(
 
         codec = pa.Codec("zstd", compression_level=_LEVEL)
         parts, kind = [codec.compress(b"".join(parts), asbytes=True)], ZSTD
-    parts = _joined([*parts, encode_footer(Footer(kind, len(records)))])
+    return _joined([*parts, encode_footer(Footer(kind, len(records)))])
+
+
+def sum_parts(parts: Sequence[Bytes]) -> tuple[int, int]:
+    """Count the bytes of an object, and give their CRC32C."""
     size = checksum = 0
     for part in parts:
         size += len(part)
         checksum = crc32c(part, checksum)
-    return EncodedBatch(parts, size, checksum)
+    return size, checksum
 
 
 def _joined(parts: Sequence[Any]) -> list[Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 from quiver.clock import Clock
 from quiver.consumer import Pending
+from quiver.disk import Bytes
 from quiver.errors import DamagedEntry, MissingError, QuiverError
 from quiver.ship.batch import (
     BLOCK_BYTES_MAX,
@@ -15,7 +17,9 @@ from quiver.ship.batch import (
     Compression,
     Entropy,
     encode_batch,
+    encode_parts,
     mint_name,
+    sum_parts,
 )
 from quiver.ship.objects import Bucket, own_key, root_key
 from quiver.ship.queue import Batch, Entry, Item, NewEntry, Span
@@ -72,8 +76,10 @@ class Loader:
         compression: Compression,
         clock: Clock,
         entropy: Entropy,
+        readers: int = 1,
     ) -> None:
-        self._packer, self._bucket = packer, bucket
+        """Read ``readers`` segments of a batch at a time."""
+        self._packer, self._bucket, self._readers = packer, bucket, readers
         self._compression: Compression = compression
         self._clock, self._entropy = clock, entropy
 
@@ -84,19 +90,25 @@ class Loader:
         put_ns, put_wall_ns = self._clock.monotonic_ns(), self._clock.wall_ns()
         entry = None
         if records:
-            encoded = encode_batch(records, compression=self._compression_of(records))
+            parts = encode_parts(records, compression=self._compression_of(records))
             name = mint_name(self._clock.wall_ns(), self._entropy)
-            self._bucket.write(name, encoded.parts)
-            entry = NewEntry(
-                root_key(self._bucket, name),
-                self._items(cargo),
-                Batch(encoded.byte_count, encoded.crc32c),
-                _spans(cargo),
-            )
+            batch = self._put(name, parts)
+            entry = NewEntry(root_key(self._bucket, name), self._items(cargo), batch, _spans(cargo))
         for each in cargo:
             each.let_go()
         rest = tuple(pending[len(cargo) :])
         return Loaded(tuple(cargo), entry, put_ns, put_wall_ns, rest, error)
+
+    def _put(self, name: str, parts: Sequence[Bytes]) -> Batch:
+        """Put an object and say what it is: the checksum is made while the bucket is waited for."""
+        if self._readers == 1:
+            batch = Batch(*sum_parts(parts))
+            self._bucket.write(name, parts)
+            return batch
+        with ThreadPoolExecutor(1, "quiver-sum") as pool:
+            summed = pool.submit(sum_parts, parts)
+            self._bucket.write(name, parts)
+            return Batch(*summed.result())
 
     def _compression_of(self, records: Sequence[memoryview | bytes]) -> Compression:
         """Leave as it is what nobody would decompress, because it gets too large by that."""
@@ -135,18 +147,22 @@ class Loader:
         )
 
     def _pack(self, pending: Sequence[Pending]) -> tuple[list[Cargo], QuiverError | None]:
-        cargo: list[Cargo] = []
-        for each in pending:
-            try:
-                made = self._packer.pack(each)
-            except MissingError:
-                made = Cargo(each, is_gone=True)
-            except QuiverError as error:
-                return cargo, error
-            if made.rejected and cargo:
-                break
-            cargo.append(made)
-        return cargo, None
+        if self._readers == 1 or len(pending) == 1:
+            return _taken(map(self._made, pending))
+        # Checksums let go of the interpreter, and whoever puts one object is alone with them.
+        pool = ThreadPoolExecutor(self._readers, "quiver-pack")
+        try:
+            return _taken(pool.map(self._made, pending))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _made(self, pending: Pending) -> Cargo | QuiverError:
+        try:
+            return self._packer.pack(pending)
+        except MissingError:
+            return Cargo(pending, is_gone=True)
+        except QuiverError as error:
+            return error
 
     def _items(self, cargo: Sequence[Cargo]) -> tuple[Item, ...]:
         time_ms = self._clock.wall_ns() // MILLISECOND
@@ -154,6 +170,18 @@ class Loader:
         return tuple(
             Item(place, time_ms, encode_payload(segment)) for place, segment in enumerate(segments)
         )
+
+
+def _taken(made: Iterable[Cargo | QuiverError]) -> tuple[list[Cargo], QuiverError | None]:
+    """Take what was made, up to one that is refused, or is to be the first of its batch."""
+    cargo: list[Cargo] = []
+    for each in made:
+        if isinstance(each, QuiverError):
+            return cargo, each
+        if each.rejected and cargo:
+            break
+        cargo.append(each)
+    return cargo, None
 
 
 def _segments(cargo: Sequence[Cargo]) -> list[ShippedSegment]:

@@ -45,6 +45,8 @@ _LOOK_NS: Final = SECOND // 4
 """So long nobody looks whether it is to stop."""
 _TOGETHER: Final = 16
 """Entries that are appended at once, if their batches are there."""
+_READERS: Final = 2
+"""Segments of one batch that are read at a time, where more than one thread is wanted."""
 _BATCH_SEGMENTS: Final = 1000
 _FAILURES_MAX: Final = 5
 _PAUSE_FIRST: Final = 0.25
@@ -117,9 +119,10 @@ class Shipper:
             compression=self._options.compression,
             clock=self._clock,
             entropy=self._entropy,
+            readers=min(self._options.uploads, _READERS),
         )
         with (
-            closing(self._subscribe()) as consumer,
+            closing(self._subscribe(keep=self._keep and follow)) as consumer,
             ThreadPoolExecutor(self._options.uploads, "quiver-ship") as pool,
         ):
             way = self._way = Way(consumer, pool, loader)
@@ -130,14 +133,14 @@ class Shipper:
                 way.abandon()
         return self.tally
 
-    def _subscribe(self) -> SegmentConsumer:
+    def _subscribe(self, *, keep: bool) -> SegmentConsumer:
         return SegmentConsumer(
             self._disk,
             self._name,
             start=self._options.start,
             config=self._config,
             clock=self._clock,
-            keep=self._keep,
+            keep=keep,
         )
 
     def _go(self, way: Way, *, follow: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from beside_kit import peek
 from shipper_kit import NAME, arrived, entries, shipped
@@ -13,6 +15,9 @@ from quiver.segment import open_bytes, segment_name
 from quiver.ship.batch import decode_batch
 from quiver.ship.objects import own_key
 from quiver.ship.shipper import Shipment, Shipper, Trouble, loading
+from quiver.ship.shipper.cargo import Packer
+
+SECONDS = 60
 
 
 def left(rig, name: str = NAME) -> list[int]:
@@ -105,6 +110,33 @@ def test_little_memory_and_one_thread_are_enough(rig, options) -> None:
         rig.ship(batch_bytes=1, **options)
         assert arrived(rig.bucket) == list(range(10))
         assert len(entries(rig.bucket)) == 5
+
+
+def test_segments_of_a_batch_are_read_two_at_a_time_and_summed_while_they_are_put(
+    rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, summed = threading.Barrier(2), threading.Event()
+    pack, sum_parts, write = Packer.pack, loading.sum_parts, rig.bucket.write
+
+    def meet(self, pending):
+        both.wait(SECONDS)
+        return pack(self, pending)
+
+    def say(parts):
+        summed.set()
+        return sum_parts(parts)
+
+    def wait(key, data):
+        assert summed.wait(SECONDS)
+        write(key, data)
+
+    monkeypatch.setattr(Packer, "pack", meet)
+    monkeypatch.setattr(loading, "sum_parts", say)
+    monkeypatch.setattr(rig.bucket, "write", wait)
+    with rig.open() as store:
+        rig.fill(store, 1, 2, 3, 1)
+        assert rig.ship().batch_count == 1
+    assert arrived(rig.bucket) == list(range(7))
 
 
 def test_zstd_makes_objects_smaller(rig) -> None:

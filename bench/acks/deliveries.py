@@ -96,7 +96,8 @@ def ticks(bench: Bench) -> None:
 def consumers(bench: Bench) -> None:
     """Drain a warm store as a consumer beside it, by a scan of the same."""
     folder = bench.folder / "consumers"
-    size = int(SEGMENT_BYTES * min(bench.scale, 1))
+    # Of segments that are much smaller than usual, what comes once would be most of it.
+    size = int(SEGMENT_BYTES * min(3 * bench.scale, 1))
     config = {
         "wal": {"durability": "segment"},
         "segment": {"target_size": 1 << 40, "max_open_duration": "1h"},

@@ -50,6 +50,11 @@ def open_config(durability: str) -> Config:
     )
 
 
+def segment_bytes(bench: Bench) -> int:
+    """Give the usual size of a segment, also at half the scale: of less, what comes once counts."""
+    return int(SEGMENT_BYTES * min(2 * bench.scale, 1))
+
+
 def bundles_for(rows: int, byte_count: int = SEGMENT_BYTES) -> Bundles:
     """Give standard bundles whose payloads have so many bytes together."""
     some = shapes.lot(rows)
@@ -108,7 +113,8 @@ def finalizes(bench: Bench) -> None:
     """
     shares: dict[int, dict[str, float]] = {}
     for rows, wanted in ((1000, True), (100, False), (10_000, False)):
-        bundles = bundles_for(rows, int(SEGMENT_BYTES * bench.scale))
+        size = segment_bytes(bench) if rows == 1000 else int(SEGMENT_BYTES * bench.scale)
+        bundles = bundles_for(rows, size)
         _, size = _finalized(bench, bundles, "segment")
         data = memoryview(bytearray(os.urandom(size)))
         found = bench.interleave(
@@ -129,7 +135,7 @@ def finalizes(bench: Bench) -> None:
         bench.add("the same when nothing was prepared while it was open", at_once, bar)
         shares[rows] = _phases(bench, bundles, statistics.median(bar))
     bench.notes += _phase_table(shares)
-    bench.notes += _profile(bench, bundles_for(1000, int(SEGMENT_BYTES * bench.scale)))
+    bench.notes += _profile(bench, bundles_for(1000, segment_bytes(bench)))
 
 
 def _phases(bench: Bench, bundles: Bundles, bar: float) -> dict[str, float]:
@@ -224,7 +230,7 @@ def appends(bench: Bench) -> None:
     One thread appends without a pause, each append synced, while the worker prepares what came;
     another one finalizes 32 MB.
     """
-    bundles = bundles_for(1000, int(SEGMENT_BYTES * bench.scale))
+    bundles = bundles_for(1000, segment_bytes(bench))
     frames = shapes.frames([shapes.encoded(bundle, n) for n, bundle in enumerate(bundles[:16])])
     frames = [frames[n % len(frames)] for n in range(len(bundles))]
     data = memoryview(bytearray(os.urandom(sum(map(len, frames)))))

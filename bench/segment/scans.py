@@ -25,16 +25,26 @@ _COLUMNS: Final = 40
 
 
 def _plain_files(store: Path, folder: Path) -> list[Path]:
-    """Write each slot as one plain IPC file: a batch for each bundle, dictionaries united."""
+    """Write each slot as one plain IPC file: a batch for each bundle, dictionaries united.
+
+    Their indices are made wider, for those of one bundle may be too narrow for the words of all.
+    """
     folder.mkdir()
     files = []
     for slot in shapes.SLOTS:
-        table = quiver.scan(store, slot=slot).to_table().unify_dictionaries()
+        table = _widened(quiver.scan(store, slot=slot).to_table()).unify_dictionaries()
         files.append(folder / f"{slot}.arrow")
         with pa.ipc.new_file(files[-1], table.schema) as writer:
             for batch in table.to_batches():
                 writer.write_batch(batch)
     return files
+
+
+def _widened(table: pa.Table) -> pa.Table:
+    def wide(kind: pa.DataType) -> pa.DataType:
+        return pa.dictionary(pa.int32(), kind.value_type) if pa.types.is_dictionary(kind) else kind
+
+    return table.cast(pa.schema([field.with_type(wide(field.type)) for field in table.schema]))
 
 
 def _read_plain(files: list[Path]) -> None:

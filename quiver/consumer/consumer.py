@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -337,9 +337,8 @@ class Consumer:
         """
         if self._closed or self.inherited:
             return
-        if self._keeper is not None:
-            self._keeper.stop()
-        with self._telling(), self._lock:
+        ended = nullcontext() if self._keeper is None else self._keeper.ended()
+        with ended, self._telling(), self._lock:
             if self.closed:
                 return  # Another thread was faster.
             self._closed = True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from quiver.disk import Disk, Watch
@@ -51,6 +52,8 @@ class Keeper:
         self._stopped = threading.Event()
         self._cores = core_numbers(disk)
         self._watch = self._begin()
+        self._busy = threading.Lock()
+        self._busy.acquire()
         self._thread = threading.Thread(target=self._run, name="quiver-consumer", daemon=True)
         self._thread.start()
 
@@ -59,14 +62,32 @@ class Keeper:
         folders = [f"{core}/{name}" for core in cores for name in ("segments", "acks/inbox")]
         return Watch(self._disk, ["", *folders])
 
-    def stop(self) -> None:
-        """End the thread after what it is at, and wait for that."""
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """Have the thread do no more, and wait for its end behind the block.
+
+        Meanwhile it lets go of its watch, for which the system may take a fiftieth of a second.
+        """
         self._stopped.set()
-        self._watch.close()
-        if threading.current_thread() is not self._thread:
+        self._watch.stop()
+        if threading.current_thread() is self._thread:
+            yield
+            return
+        with self._busy:
+            pass  # It is done with what is kept.
+        try:
+            yield
+        finally:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._keep_up()
+        finally:
+            self._busy.release()
+            self._watch.close()
+
+    def _keep_up(self) -> None:
         self._do(self._kept.refresh)  # What came before the watch began.
         while not self._stopped.is_set():
             changed = self._watch.wait(self._interval)
@@ -85,8 +106,6 @@ class Keeper:
             self._cores = cores
             old, self._watch = self._watch, self._begin()
             old.close()
-            if self._stopped.is_set():  # It was asked to while the watch was made.
-                self._watch.close()
             self._do(self._kept.refresh)
 
     def _do(self, act: Callable[[], None]) -> None:

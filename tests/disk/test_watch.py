@@ -221,16 +221,16 @@ def test_another_thread_may_wake_whoever_waits(disk, watch_of) -> None:
         assert not watch.wait(0)
 
 
-def test_a_close_wakes_and_is_final(disk, watch_of) -> None:
+@pytest.mark.parametrize("end", [Watch.stop, Watch.close])
+def test_an_end_wakes_and_is_final(disk, watch_of, end) -> None:
     before = count_descriptors()
     watch = watch_of(disk, "")
     with waiting(watch, None) as found:
-        watch.close()
-    assert found == [False]
-    assert watch.closed
+        end(watch)
+    assert (found, watch.wait(None)) == ([False], False)
+    assert watch.closed is (count_descriptors() == before) is (end is Watch.close)
     watch.close()
     watch.wake()
-    assert not watch.wait(None)
     assert count_descriptors() == before
 
 

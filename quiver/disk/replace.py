@@ -8,8 +8,6 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import numpy as np
-
 from quiver.disk.copying import write_parts
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk, File
@@ -88,6 +86,8 @@ def _is_slow_to_copy(data: memoryview, offset: int) -> bool:
     """
     if len(data) < _SMALL:
         return False
+    import numpy as np
+
     behind = (offset - np.frombuffer(data, np.uint8).ctypes.data) % mmap.PAGESIZE
     return 0 < behind < _NEAR
 

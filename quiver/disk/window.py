@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from quiver.disk.local_file import LocalFile
 from quiver.disk.vfs import File
 
@@ -60,7 +58,7 @@ class PassingWindow:
             room = max(wanted, min(PASSING_BYTES, self._size - offset))
             self._view = self._buffer[:0]  # Nothing of it is right if the read fails.
             if len(self._buffer) < room:
-                self._buffer = np.empty(room, np.uint8).data  # Not filled, in few pages.
+                self._buffer = _memory(room)
             self._view = self._buffer[: self._read(offset, room)]
             self._start, inside = offset, 0
         return self._view, inside
@@ -74,6 +72,13 @@ class PassingWindow:
 
     def _read(self, offset: int, length: int) -> int:
         return read_into(self._file, offset, self._buffer[:length])
+
+
+def _memory(size: int) -> memoryview:
+    """Give memory that nobody filled, in few pages."""
+    import numpy as np
+
+    return np.empty(size, np.uint8).data
 
 
 def read_into(file: File, offset: int, target: memoryview) -> int:

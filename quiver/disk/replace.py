@@ -24,7 +24,6 @@ _PIECE: Final = 2 << 20
 
 _COPIED: Final = 256 << 10
 """Of a piece that is copied before: so little stays in the processor's cache."""
-_SMALL: Final = 16 << 10
 _NEAR: Final = 32
 
 _PARTS_MAX: Final = 512
@@ -84,12 +83,8 @@ def _is_slow_to_copy(data: memoryview, offset: int) -> bool:
     Measured: so it is where a place of the file is a few bytes behind that of memory, both within
     their pages; as where a mapped file becomes a part of another one, behind its length.
     """
-    if len(data) < _SMALL:
-        return False
-    import numpy as np
-
-    behind = (offset - np.frombuffer(data, np.uint8).ctypes.data) % mmap.PAGESIZE
-    return 0 < behind < _NEAR
+    is_mapped = isinstance(data.obj, mmap.mmap) and data.nbytes == len(data.obj)
+    return is_mapped and 0 < offset % mmap.PAGESIZE < _NEAR
 
 
 def write_new(disk: Disk, path: str, parts: Iterable[Bytes], *, mode: int) -> int:
@@ -147,13 +142,12 @@ class NewFile:
         """
         self._is_synced = False
         rest = memoryview(data).cast("B")
+        is_slow = _is_slow_to_copy(rest, self.size)
         while rest:
             piece = rest[: _PIECE - self.size % _PIECE]
-            if _is_slow_to_copy(piece, self.size):
+            if is_slow:
                 piece = piece[: _COPIED - self.size % _COPIED]
-                self._file.write(self.size, bytes(piece))
-            else:
-                self._file.write(self.size, piece)
+            self._file.write(self.size, bytes(piece) if is_slow else piece)
             self.size += len(piece)
             rest = rest[len(piece) :]
             if not self.size % _PIECE:

@@ -199,7 +199,6 @@ def test_what_the_kernel_would_be_slow_to_copy_is_copied_before(
     module = import_module("quiver.disk.replace")
     monkeypatch.setattr(module, "_PIECE", piece)
     monkeypatch.setattr(module, "_COPIED", 1 << 13)
-    monkeypatch.setattr(module, "_SMALL", 1 << 12)
     source = tmp_path / "source"
     source.write_bytes(np.random.default_rng(behind).bytes(150_000))
     disk = LocalDisk(tmp_path)

@@ -26,11 +26,11 @@ PATIENCE: Final = 3
 """A part that takes so many times its share is ended: it is no measure of a quiet machine."""
 
 PARTS: Final = (
-    Part("ingest", ("--rounds", "3"), 120),
+    Part("ingest", ("--rounds", "3"), 110),
     Part("peers", ("--rounds", "4", "--seconds", "240"), 270, ("peers",)),
-    Part("pipeline", ("--rounds", "2"), 160),
+    Part("pipeline", ("--rounds", "2"), 140),
     Part("opening", ("--rounds", "3"), 110),
-    Part("segment", ("--rounds", "2", "--scale", "0.5"), 110),
+    Part("segment", ("--rounds", "2", "--scale", "0.5"), 150),
     Part("growth", ("--rounds", "2", "--seconds", "120"), 130, ("growth",)),
     Part("acks", ("--rounds", "3", "--scale", "0.3"), 70),
     Part("ship", ("--rounds", "2", "--scale", "0.2"), 120),

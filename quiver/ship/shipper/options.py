@@ -29,7 +29,7 @@ class ShipOptions:
     """Segments share a batch up to this; one that is larger has its own."""
     compression: Compression = "none"
     uploads: int = 4
-    """Batches that are under way at a time."""
+    """Batches that are under way at a time; above 1, two segments of each are read at once."""
     memory_bytes: int = 256 << 20
     """Bytes of segments that are under way at a time; a batch that is larger goes alone."""
 

@@ -4,6 +4,8 @@ PYTHON ?= python3
 JOBS ?= 2
 # Tests wait for disks and for processes a third of their time.
 WORKERS ?= 3
+# Seconds for one test of make crash; who asks for more images, cuts or kills gives it more as well.
+LIMIT ?= 900
 CRASH_IMAGES ?= 5000
 POWER_CUTS ?= 100
 DEFECTS ?= 8
@@ -122,7 +124,7 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	$(BIN)/quiver crashtest --images $(CRASH_IMAGES)
 	QUIVER_MUTANTS=1000 QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_CAMPAIGN=all \
 		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all QUIVER_UPSERT=all QUIVER_EXPORT=all \
-		$(BIN)/python -m pytest -n $(WORKERS) $(CRASH_TESTS) --timeout 3600
+		$(BIN)/python -m pytest -n $(WORKERS) $(CRASH_TESTS) --timeout $(LIMIT)
 	@echo "kills of Spark and of all others, side by side"
 	@$(MAKE) --no-print-directory $(BESIDE) crash-spark crash-others
 
@@ -136,14 +138,14 @@ crash-others: $(READY) ## kills of queues, pipelines, upserts and chains
 	QUIVER_SHIP_KILLS=$(SHIP_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_ship_kills.py
 	QUIVER_PIPELINE_KILLS=$(PIPELINE_KILLS) $(BIN)/python -m pytest -p no:xdist \
-		tests/otel/pipeline/test_pipeline_kills.py --timeout 3600
+		tests/otel/pipeline/test_pipeline_kills.py
 	QUIVER_UPSERT_IMAGES=$(UPSERT_IMAGES) $(BIN)/python -m pytest -p no:xdist tests/upsert/tending
 	QUIVER_UPSERT_KILLS=$(UPSERT_KILLS) QUIVER_DEFECTS=$(DEFECTS) \
 		$(BIN)/python -m pytest -p no:xdist tests/crash/test_upsert_kills.py
 	QUIVER_CHAIN=all $(BIN)/python -m pytest -n $(WORKERS) tests/chain -m slow
 	QUIVER_CHAIN=all $(BIN)/python -m pytest -p no:xdist tests/chain/test_subscribing_planted.py
 	QUIVER_CHAIN_FAULTS=$(CHAIN_FAULTS) $(BIN)/python -m pytest -p no:xdist tests/crash/test_chain_soak.py
-	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout 3600
+	QUIVER_BUCKET_STEPS=$(BUCKET_STEPS) $(BIN)/python -m pytest -p no:xdist tests/ship/test_bucket_races.py --timeout $(LIMIT)
 
 bench: $(BENCH_READY) ## all of it, peers included; writes bench/BENCH.md; twenty minutes; QUICK=1 only tries it
 	$(SERVERS)

@@ -16,6 +16,8 @@ from seaweed import SeaweedServer, running, seaweed_missing
 from quiver.disk.local import LocalDisk
 from quiver.disk.local_file import LocalFile
 
+pytest_plugins = ["hang"]
+
 LOST = "lost without an outcome"
 # No test asserts a time, and a machine that does other things too is slow now and then.
 settings.register_profile(

@@ -27,8 +27,8 @@ def count_in_processes(url: str, options: dict[str, Any], *, processes: int, ste
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            stack.callback(child.kill)
             started.append(stack.enter_context(child))
+            stack.callback(child.kill)  # Before it is waited for.
         for child in started:
             assert child.stdout.readline() == "ready\n"
         for child in started:

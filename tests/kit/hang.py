@@ -1,0 +1,52 @@
+"""A test that is over time and does not end even so ends its process, and says where it hangs.
+
+A timeout is an exception in the test. What the test then closes may wait as well, for ever, and so
+would whoever runs it. The watch is a thread of C, which needs nobody's lock.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+from collections.abc import Generator
+from typing import Final
+
+import pytest
+
+__all__ = ["GRACE"]
+
+GRACE: Final = float(os.environ.get("QUIVER_HANG_SECONDS", "60"))
+"""Seconds that a test has to end in, once it is over time, and so has the process behind all."""
+
+_stderr: list[int] = []
+
+
+def pytest_configure() -> None:
+    """Keep the place where the terminal is, or whoever collects: nothing is captured yet."""
+    _stderr.append(os.dup(2))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch one test with all that is made and undone for it."""
+    seconds = _timeout(item)
+    if seconds:
+        faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=_stderr[0])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_unconfigure() -> None:
+    """Watch the end of the process: its threads are joined, and libraries undo what they did."""
+    faulthandler.dump_traceback_later(GRACE, exit=True, file=_stderr[0])
+
+
+def _timeout(item: pytest.Item) -> float:
+    """How many seconds a test may take; 0 for any."""
+    mark = item.get_closest_marker("timeout")
+    if mark is not None and mark.args:
+        return float(mark.args[0])
+    told = item.config.getoption("timeout")
+    return float(item.config.getini("timeout") if told is None else told)

@@ -55,7 +55,7 @@ SERVERS = @for server in redis-server nats-server; do \
 	echo "$$server is left out: apt-get install $$server" >&2; done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint test test-seen test-others test-spark coverage mutate crash crash-spark crash-others properties soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
+.PHONY: help setup lock fmt lint test test-seen test-others test-spark coverage mutate crash crash-seen crash-spark crash-others properties soak bench bench-wal bench-segment bench-ingest bench-opening bench-acks bench-spark bench-cores bench-peers bench-pipeline bench-growth bench-ship bench-upsert bench-chain bench-otel bench-profile top-picture fuzz demo demo-stream demo-ship demo-upsert demo-otel demo-chain model spark-kills ship-kills upsert-kills otel-kills chain-soak otlp clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,8 +125,11 @@ crash: $(READY) ## crash a store in every way, CRASH_IMAGES images of it; DEFECT
 	QUIVER_MUTANTS=1000 QUIVER_POWER_CUTS=$(POWER_CUTS) QUIVER_DEFECTS=$(DEFECTS) QUIVER_CAMPAIGN=all \
 		QUIVER_DAMAGE=all QUIVER_SINK=all QUIVER_SHIP=all QUIVER_RACES=all QUIVER_UPSERT=all QUIVER_EXPORT=all \
 		$(BIN)/python -m pytest -n $(WORKERS) $(CRASH_TESTS) --timeout $(LIMIT)
-	@echo "kills of Spark and of all others, side by side"
-	@$(MAKE) --no-print-directory $(BESIDE) crash-spark crash-others
+	@echo "kills of all others, and beside them those of Spark"
+	@$(MAKE) --no-print-directory $(BESIDE) crash-seen crash-spark
+
+crash-seen: $(READY)
+	@$(MAKE) --no-print-directory $(if $(BESIDE),--output-sync=none) crash-others
 
 crash-spark: $(READY) ## cuts of a stream, kills of Spark
 	QUIVER_STREAM_CUTS=$(STREAM_CUTS) $(BIN)/python -m pytest tests/checkpoint/test_power_cuts_of_a_stream.py

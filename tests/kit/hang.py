@@ -1,14 +1,18 @@
 """A test that is over time and does not end even so ends its process, and says where it hangs.
 
 A timeout is an exception in the test. What the test then closes may wait as well, for ever, and so
-would whoever runs it. The watch is a thread of C, which needs nobody's lock.
+would whoever runs it. The watch is a thread of C, which needs nobody's lock. A process that was
+started for a block is waited for at the block's end by Python itself: one that an exception leaves
+it by is killed first.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import subprocess
 from collections.abc import Generator
+from types import TracebackType
 from typing import Final
 
 import pytest
@@ -19,11 +23,24 @@ GRACE: Final = float(os.environ.get("QUIVER_HANG_SECONDS", "60"))
 """Seconds that a test has to end in, once it is over time, and so has the process behind all."""
 
 _stderr: list[int] = []
+_wait_for = subprocess.Popen.__exit__
 
 
 def pytest_configure() -> None:
     """Keep the place where the terminal is, or whoever collects: nothing is captured yet."""
     _stderr.append(os.dup(2))
+    subprocess.Popen.__exit__ = _end  # type: ignore[method-assign]
+
+
+def _end(
+    process: subprocess.Popen[bytes],
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    if kind is not None:
+        process.kill()
+    _wait_for(process, kind, error, trace)
 
 
 @pytest.hookimpl(wrapper=True)

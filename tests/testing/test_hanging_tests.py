@@ -28,6 +28,14 @@ def test_what_leaves_a_thread():
     threading.Thread(target=threading.Event().wait).start()
 """
 
+WITH_A_CHILD = """
+import subprocess
+
+def test_what_starts_a_child():
+    with subprocess.Popen(["sleep", "1000"]):
+        raise ValueError("odd")
+"""
+
 IN_TIME = """
 def test_what_ends():
     pass
@@ -38,8 +46,10 @@ def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess
     path = folder / "test_it.py"
     path.write_text(text)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "hang", "--rootdir", str(folder), str(path)]
-        + list(arguments),
+        [
+            *(sys.executable, "-m", "pytest", "-p", "hang"),
+            *("--rootdir", str(folder), str(path), *arguments),
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(KIT), "QUIVER_HANG_SECONDS": "1"},
         capture_output=True,
@@ -62,6 +72,13 @@ def test_who_hangs_in_a_worker_is_named(tmp_path):
     assert done.returncode == 1
     assert "test_what_hangs" in done.stdout.rpartition("FAILED")[2]
     assert "Timeout (0:00:02" in done.stderr
+
+
+def test_a_child_is_killed_by_what_a_block_is_left_by(tmp_path):
+    done = run(tmp_path, WITH_A_CHILD, "--timeout", "60")
+    assert done.returncode == 1
+    assert "1 failed" in done.stdout
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("seconds", ["0", "1", "100"])

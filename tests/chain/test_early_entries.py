@@ -5,12 +5,16 @@ They are those whose loader had heard of all before; nodes sync them side by sid
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from copies_kit import BLOCK, ROUTE, frame
 from memory_peer import MemoryPeer, MemoryStream
 
 from quiver.chain.node.passage import Passage
 from quiver.errors import InputError, RemoteError
+
+PATIENCE = 60.0
 
 
 class Sends:
@@ -178,3 +182,50 @@ def test_a_node_behind_that_cannot_be_told_breaks_the_stream(passed, monkeypatch
     with pytest.raises(RemoteError):
         passed.passage.assure(end)
     assert [error.path for error in passed.faults] == ["c"]
+
+
+def test_acks_of_the_last_node_come_in_order_whoever_gives_them(passed):
+    """One thread brings a word, another one syncs what came behind: the first is held up."""
+    passed.begin(sender="b")
+    end = passed.send(0, has_heard=True)
+    begun, go = threading.Event(), threading.Event()
+    show, brings = passed.copy.readers.show, None
+
+    def held(extent, **more):
+        if threading.current_thread() is brings:
+            begun.set()
+            assert go.wait(PATIENCE)
+        show(extent, **more)
+
+    passed.copy.readers.show = held
+    brings = threading.Thread(target=passed.passage.assure, args=(end,))
+    syncs = threading.Thread(target=passed.send, args=(1,))
+    brings.start()
+    assert begun.wait(PATIENCE)
+    syncs.start()
+    while not passed.passage._synced and not passed.acks:
+        pass  # It has synced, and is about to tell.
+    go.set()
+    for thread in (brings, syncs):
+        thread.join(PATIENCE)
+    assert (passed.shown, passed.acks) == ([(0, True), (1, False)], [0, 1])
+
+
+def test_a_word_that_nobody_waited_for_is_no_word_for_what_comes_next(passed, monkeypatch):
+    """While one that goes behind its sync is synced, another one comes that does not."""
+    behind = MemoryPeer("c")
+    passed.begin(behind=behind)
+    sync, step = passed.copy.sync, passed.worker.hurry
+    first = frame(0, 0)
+    second = frame(len(first.body), 1)._replace(has_heard=True)
+
+    def late():
+        monkeypatch.setattr(passed.copy, "sync", sync)
+        passed.worker.hurry = lambda: None
+        passed.passage.send(second)
+        return sync()
+
+    monkeypatch.setattr(passed.copy, "sync", late)
+    passed.passage.send(first)
+    step()
+    assert behind.assured == [len(first.body) + len(second.body)]

@@ -120,6 +120,20 @@ def test_r25_while_nobody_knows_a_reader_is_told_so_and_a_live_one_waits(nodes, 
         assert next(piece for piece in live if piece) == entry(2)
 
 
+def test_r25_another_node_at_the_address_of_one_is_not_taken_for_it(nodes, monkeypatch):
+    """The power of a's machine went before it had synced; b was started where a was."""
+    nodes.put("a", 1)
+    nodes.put("b", 1, 2)
+    nodes.put("c", 1, 2)
+    tail, peer = nodes.start("c"), nodes.peer
+    monkeypatch.setattr(tail, "_peers", lambda name: peer("b" if name == "a" else name))
+    with pytest.raises(RemoteError, match="b answers where a should be") as caught:
+        read(tail)
+    assert caught.value.retryable
+    monkeypatch.setattr(tail, "_peers", peer)
+    assert read(tail) == entry(1)
+
+
 def test_whoever_is_not_the_tail_asks_nobody(nodes, monkeypatch):
     nodes.put("b", 1, 2)
     middle = nodes.start("b")

@@ -57,6 +57,16 @@ def test_a_tail_says_over_the_wire_what_all_have_and_for_how_long(kept, peer):
         next(peer.acks(BlockName("core_0", 4), ROUTE.epoch))
 
 
+def test_an_ack_that_comes_behind_one_of_more_is_not_told():
+    stream = Incoming(ROUTE, "a", options=CALM)
+    told = stream.acks()
+    next(told)
+    stream._acked(Ack(9, 1))
+    stream._acked(Ack(5, 0))
+    frame, _ = next(told)
+    assert (frame.kind, frame.offset, frame.last_seq) == (FrameKind.ACK, 9, 1)
+
+
 def test_a_node_that_ends_says_no_more_acks(kept, server, peer):
     kept.prepare(ROUTE, "")
     acks = peer.acks(BLOCK, ROUTE.epoch)

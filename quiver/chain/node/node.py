@@ -18,12 +18,12 @@ from quiver.chain.peers import (
     Finished,
     Holding,
     NodeState,
-    Peer,
     Peers,
     Route,
     Status,
     Stream,
     Tell,
+    promised,
 )
 from quiver.chain.sealing import Answer, Sealed
 from quiver.chain.workers import Workers
@@ -254,9 +254,7 @@ class LocalNode:
         if found is None or state.chain[-1:] != (self._name,):
             return
         try:
-            lengths = [
-                _synced_by(self._peers(node), copy.name, state.epoch) for node in state.chain[:-1]
-            ]
+            lengths = [self._synced_by(node, copy.name, state.epoch) for node in state.chain[:-1]]
         except QuiverError as error:
             raise RemoteError(
                 f"{self._name} was started anew, and cannot ask the others of block "
@@ -268,6 +266,19 @@ class LocalNode:
             ) from error
         if all(length >= found.length for length in lengths):
             copy.readers.show(found)
+
+    def _synced_by(self, node: str, block: BlockName, epoch: int) -> int:
+        """Ask how much a node has synced, by an epoch that it promised already: nothing changes.
+
+        Whoever answers has to be that node: another one may be where it was.
+        """
+        while True:
+            try:
+                return promised(self._peers(node), node, block=block, epoch=epoch).length
+            except FencedError as error:
+                if error.current <= epoch:
+                    raise
+                epoch = error.current  # Somebody seals; whether he ends that is another matter.
 
     def segment(self, block: BlockName) -> Iterator[bytes]:
         """Read the finished segment, a piece at a time."""
@@ -304,14 +315,3 @@ class LocalNode:
             raise RemoteError(
                 f"{self._name} is {self.state.value}", path=self._name, retryable=True
             )
-
-
-def _synced_by(peer: Peer, block: BlockName, epoch: int) -> int:
-    """Ask a node how much it has synced, by an epoch that it promised already: nothing changes."""
-    while True:
-        try:
-            return peer.fence(block, epoch).length
-        except FencedError as error:
-            if error.current <= epoch:
-                raise
-            epoch = error.current  # Somebody seals; whether he ends that is another matter.

@@ -75,6 +75,8 @@ class Passage:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._writing = threading.Lock()
+        self._telling = threading.Lock()
+        """Held while the last node shows and acks: by whoever synced and whoever brings a word."""
         self._queue: deque[Entries] = deque()
         self._queued_bytes = 0
         self._is_full = False
@@ -188,20 +190,28 @@ class Passage:
 
     def _settle(self) -> None:
         """Show what this node and all before it have synced; or say it to the one behind."""
+        if self._behind is not None:
+            found, is_owed = self._settled()
+            if is_owed:
+                self._behind.assure(found[-1].extent.length)
+            return
+        with self._telling:  # Else an ack may come behind one of more, and is the last that counts.
+            found, _ = self._settled()
+            if found:
+                extent = found[-1].extent
+                self._copy.readers.show(extent, at_once=len(found) == 1 and found[0].at_once)
+                self._tell_acked(Ack(extent.length, extent.last_seq))
+
+    def _settled(self) -> tuple[list[_Synced], bool]:
+        """Take what is synced by all up to here, and say if the node behind waits for the word."""
         found: list[_Synced] = []
         with self._lock:
             while self._synced and self._synced[0].extent.length <= self._sure:
                 found.append(self._synced.popleft())
-            if not found:
-                return
-            extent = found[-1].extent
-            is_owed = self._assured < self._owed
-            self._assured = max(self._assured, extent.length)
-        if self._behind is None:
-            self._copy.readers.show(extent, at_once=len(found) == 1 and found[0].at_once)
-            self._tell_acked(Ack(extent.length, extent.last_seq))
-        elif is_owed:
-            self._behind.assure(extent.length)
+            is_owed = bool(found) and self._assured < self._owed
+            if is_owed:  # What nobody was told is told with the next.
+                self._assured = found[-1].extent.length
+        return found, is_owed
 
     def _taken(self) -> Sequence[Entries]:
         with self._lock:

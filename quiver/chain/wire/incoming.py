@@ -139,7 +139,8 @@ class Incoming:
 
     def _acked(self, ack: Ack) -> None:
         with self._lock:
-            self._ack = ack
+            if self._ack is None or ack.length > self._ack.length:
+                self._ack = ack
             if not self._lingers or self._is_urgent():
                 self._changed.notify_all()
 

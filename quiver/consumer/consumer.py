@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -19,6 +20,7 @@ from quiver.disk import Disk
 from quiver.engine import delivery, lifecycle
 from quiver.engine.core import core_folder, core_numbers
 from quiver.engine.lifecycle import Lag
+from quiver.engine.nested import is_mine, refusal
 from quiver.engine.start import Position, Start, parse_start
 from quiver.engine.subscription import Subscription, check_limit
 from quiver.engine.wanted import wanted_of
@@ -68,6 +70,7 @@ class Consumer:
         self._followers: dict[int, Follower] = {}
         self._turn = 0
         self._closed = False
+        self._owner = os.getpid()
         self._let_go = let_go
         interval_ns = parse_duration(commit_interval, key="commit_interval")
         self._keeper: Keeper | None = None
@@ -337,6 +340,9 @@ class Consumer:
         """
         if self._closed or self.inherited:
             return
+        is_kept = self._keeper is not None and self._keeper.is_current
+        if is_mine(self._lock) and not is_kept:  # The keeper may wait for what this thread has.
+            raise refusal()
         ended = nullcontext() if self._keeper is None else self._keeper.ended()
         with ended, self._telling(), self._lock:
             if self.closed:
@@ -360,7 +366,7 @@ class Consumer:
     @property
     def inherited(self) -> bool:
         """Whether this is the copy that a forked child has."""
-        return any(follower.inherited for follower in self._followers.values())
+        return os.getpid() != self._owner
 
     def check_usable(self) -> None:
         """Raise ClosedError after close or in a forked child, SubscriberError if it is over."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from quiver.disk import Disk, Watch
 from quiver.engine.core import core_folder, core_numbers
@@ -15,6 +17,10 @@ from quiver.events import Events
 from quiver.units import SECOND
 
 __all__ = ["Keeper"]
+
+_LOOK_AGAIN_SECONDS: Final = 0.1
+"""A thread that is no more tells nobody."""
+_PATIENCE_SECONDS: Final = 5.0
 
 
 class Kept(Protocol):
@@ -51,16 +57,22 @@ class Keeper:
         self._interval = max(interval_ns, 1) / SECOND
         self._stopped = threading.Event()
         self._cores = core_numbers(disk)
-        self._watch = self._begin()
+        self._watch = self._begin(self._cores)
         self._busy = threading.Lock()
         self._busy.acquire()
         self._thread = threading.Thread(target=self._run, name="quiver-consumer", daemon=True)
         self._thread.start()
+        _living.add(self)
 
-    def _begin(self) -> Watch:
-        cores = [core_folder(number) for number in self._cores]
+    def _begin(self, numbers: Sequence[int]) -> Watch:
+        cores = [core_folder(number) for number in numbers]
         folders = [f"{core}/{name}" for core in cores for name in ("segments", "acks/inbox")]
         return Watch(self._disk, ["", *folders])
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this is its thread."""
+        return threading.current_thread() is self._thread
 
     @contextmanager
     def ended(self) -> Iterator[None]:
@@ -68,17 +80,31 @@ class Keeper:
 
         Meanwhile it lets go of its watch, for which the system may take a fiftieth of a second.
         """
-        self._stopped.set()
-        self._watch.stop()
-        if threading.current_thread() is self._thread:
+        self._stop()
+        if self.is_current:
             yield
             return
-        with self._busy:
-            pass  # It is done with what is kept.
+        while self._thread.is_alive():
+            if self._busy.acquire(timeout=_LOOK_AGAIN_SECONDS):  # It is done with what is kept.
+                self._busy.release()
+                break
         try:
             yield
         finally:
             self._thread.join()
+
+    def _stop(self) -> None:
+        self._stopped.set()
+        self._watch.stop()
+
+    def leave(self) -> None:
+        """End the thread, which is not waited for for ever, before the interpreter ends it.
+
+        That would be in the midst of whatever it is at, with the locks that it has.
+        """
+        if self._thread.is_alive():  # It is not in a forked child, whose watch is its parent's.
+            self._stop()
+            self._thread.join(_PATIENCE_SECONDS)
 
     def _run(self) -> None:
         try:
@@ -94,19 +120,25 @@ class Keeper:
             if self._stopped.is_set():
                 return
             if changed:
-                self._do(self._kept.refresh)
-                self._look_again()
+                self._do(self._follow)
             if self._kept.is_dirty:
                 self._do(self._kept.commit)
+
+    def _follow(self) -> None:
+        try:
+            self._kept.refresh()
+        finally:
+            self._look_again()
 
     def _look_again(self) -> None:
         """Watch the folders of a core that is new."""
         cores = core_numbers(self._disk)
-        if cores != self._cores:
-            self._cores = cores
-            old, self._watch = self._watch, self._begin()
-            old.close()
-            self._do(self._kept.refresh)
+        if cores == self._cores or self._stopped.is_set():
+            return
+        old, self._watch = self._watch, self._begin(cores)
+        self._cores = cores
+        old.close()
+        self._kept.refresh()
 
     def _do(self, act: Callable[[], None]) -> None:
         try:
@@ -120,3 +152,14 @@ class Keeper:
                 self._events.warning("consumer.keeping_failed", error=error)
             self.failure = copy.copy(error) if isinstance(error, QuiverError) else error
         self._events.tell()
+
+
+_living: weakref.WeakSet[Keeper] = weakref.WeakSet()
+
+
+def _leave_all() -> None:
+    for keeper in tuple(_living):
+        keeper.leave()
+
+
+atexit.register(_leave_all)

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import textwrap
 import threading
 
+import pyarrow as pa
 import pytest
 
 import quiver
 from quiver.consumer import Consumer, keeper
 from quiver.disk import LocalDisk, Watch
+from quiver.errors import CapacityError
 
 SECONDS = 60
+LEFT_OPEN = """
+    import sys, quiver
+
+    def bundles():
+        with quiver.subscribe(sys.argv[1], "reader") as consumer:
+            yield from consumer
+
+    left = bundles()
+    print(next(left)["events"].num_rows)
+"""
+FORKED = """
+    import os, select, signal, sys, quiver
+
+    consumer = quiver.subscribe(sys.argv[1], "reader")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        consumer.close()
+        os._exit(0)
+    ended = os.waitpid(child, 0)[1]
+    print(ended, select.select([consumer._keeper._watch._ear], [], [], 0)[0], consumer.closed)
+    os._exit(0)
+"""
 
 
 @pytest.fixture
@@ -83,3 +112,77 @@ def test_whoever_closes_first_closes_and_all_wait_for_it(disk, monkeypatch) -> N
         thread.join(SECONDS)
         assert not thread.is_alive()
     assert not consumer._keeper._thread.is_alive()
+
+
+def run(program: str, path: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(path)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_one_that_is_left_open_keeps_no_process_from_its_end(tmp_path) -> None:
+    with quiver.open(tmp_path, slots=["events"], worker=False) as store:
+        store.append({"events": pa.record_batch({"n": [1, 2, 3]})})
+        store.finalize()
+    assert run(LEFT_OPEN, tmp_path) == "3\n"
+
+
+def test_what_a_thread_leaves_behind_that_ended_anyhow_is_not_waited_for(disk, monkeypatch) -> None:
+    """As daemon threads do, when the interpreter has ended: nothing of them runs any more."""
+    monkeypatch.setattr(keeper.Keeper, "_run", lambda _: None)
+    consumer = quiver.subscribe(disk.locate(""), "reader")
+    consumer._keeper._thread.join(SECONDS)
+    consumer.close()
+    consumer._keeper._watch.close()
+    assert consumer.closed
+
+
+def test_a_forked_child_closes_nothing_of_its_parent_with_cores_or_without(tmp_path) -> None:
+    with quiver.open(tmp_path, slots=["events"], worker=False):
+        pass
+    assert run(FORKED, tmp_path) == "0 [] False\n"
+    shutil.rmtree(tmp_path / "core_0")
+    assert run(FORKED, tmp_path) == "0 [] False\n"
+
+
+def test_close_out_of_the_midst_of_a_call_is_refused_and_may_be_repeated(disk) -> None:
+    """The thread may be waiting for what the call has, and would be waited for."""
+    with quiver.subscribe(disk.locate(""), "reader") as consumer:
+        with consumer._lock, pytest.raises(CapacityError, match="in the middle of another call"):
+            consumer.close()
+        assert not consumer.closed
+    assert consumer.closed
+
+
+def test_a_watch_that_cannot_be_made_is_made_later_and_all_else_goes_on(
+    tmp_path, monkeypatch
+) -> None:
+    with quiver.open(tmp_path, slots=["events"], worker=False):
+        pass
+    refused, begin = threading.Event(), keeper.Keeper._begin
+
+    def refuse(self: keeper.Keeper, numbers):
+        if not refused.is_set():
+            refused.set()
+            raise OSError(24, "Too many open files")
+        return begin(self, numbers)
+
+    with quiver.subscribe(tmp_path, "reader", commit_interval="1ms") as consumer:
+        kept = consumer._keeper
+        monkeypatch.setattr(keeper.Keeper, "_begin", refuse)
+        for core in (1, 2):
+            with quiver.open(tmp_path, core=core, worker=False) as store:
+                store.append({"events": pa.record_batch({"n": [core]})})
+                store.finalize()
+            assert refused.wait(SECONDS)
+            handle = consumer.next(timeout=SECONDS)
+            assert handle is not None
+            handle.ack()
+        while consumer.is_dirty or kept._cores != [0, 1, 2]:
+            assert kept._thread.is_alive()

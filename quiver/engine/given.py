@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from quiver.bundle import RecordBundle
-from quiver.casts import conform_table
+from quiver.casts import conform_table, join_tables
 from quiver.engine import delivery
 from quiver.engine.delivery import Found
 from quiver.engine.desk import Desk
@@ -49,9 +49,8 @@ class Given(Delivery):
         is_same = same_schema_as(schema)
         if not all(is_same(part.schema) for part in parts):
             schema = union_schema(part.schema for part in parts)
-            return pa.concat_tables([conform_table(part, schema) for part in parts])
-        tables = list(_tables(parts, schema))
-        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            return join_tables([conform_table(part, schema) for part in parts], schema)
+        return join_tables(list(_tables(parts, schema)), schema)
 
     def read_each(self, claim: Claim) -> Iterator[Mapping[str, pa.RecordBatch]]:
         """Go through the bundles."""

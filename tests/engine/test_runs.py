@@ -376,3 +376,19 @@ def test_single_bundles_of_a_run_are_read_when_somebody_asks_for_them(
         assert listed == []
         assert [number(each) for each in run] == [0, 1, 2]
         assert listed
+
+
+def without_columns(rows: int, word: str) -> pa.RecordBatch:
+    batch = pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return batch.replace_schema_metadata({"word": word})
+
+
+@pytest.mark.parametrize("words", ["aaa", "aba"])
+def test_a_run_without_columns_has_all_its_rows(tmp_path, words) -> None:
+    with quiver.open(tmp_path, slots=["events"], worker=False) as store:
+        for rows, word in enumerate(words, 3):
+            store.append({"events": without_columns(rows, word)})
+        store.finalize()
+        run = store.subscribe("reader").poll_run()
+        assert run.table("events").num_rows == 3 + 4 + 5
+        assert [len(each["events"]) for each in run] == [3, 4, 5]

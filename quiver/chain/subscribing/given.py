@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from quiver.bundle import RecordBundle
-from quiver.casts import conform_table
+from quiver.casts import conform_table, join_tables
 from quiver.promote import union_schema
 from quiver.schemas import same_schema_as
 from quiver.subscriber import BundleHandle, BundleRun, Claim
@@ -92,11 +92,12 @@ class Given:
         parts = [pa.Table.from_batches([bundle[slot]]) for bundle in self.bundles if slot in bundle]
         if not parts:
             return pa.table({})
-        is_same = same_schema_as(parts[0].schema)
+        schema = parts[0].schema
+        is_same = same_schema_as(schema)
         if not all(is_same(part.schema) for part in parts):
             schema = union_schema(part.schema for part in parts)
             parts = [conform_table(part, schema) for part in parts]
-        return pa.concat_tables(parts)
+        return join_tables(parts, schema)
 
     def read_each(self, claim: Claim) -> Iterator[Mapping[str, pa.RecordBatch]]:  # noqa: ARG002
         """Go through the bundles."""

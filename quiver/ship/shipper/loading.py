@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from quiver.clock import Clock
 from quiver.consumer import Pending
@@ -28,6 +29,8 @@ from quiver.ship.shipper.format import ShippedSegment, encode_payload
 from quiver.units import MILLISECOND, SECOND
 
 __all__ = ["Loaded", "Loader"]
+
+_Begun = TypeVar("_Begun")
 
 _LENGTH_BYTES: Final = 4
 """Before each record of a batch."""
@@ -106,9 +109,9 @@ class Loader:
             self._bucket.write(name, parts)
             return batch
         with ThreadPoolExecutor(1, "quiver-sum") as pool:
-            summed = pool.submit(sum_parts, parts)
+            summed = _begun(partial(pool.submit, sum_parts, parts))
             self._bucket.write(name, parts)
-            return Batch(*summed.result())
+            return Batch(*(sum_parts(parts) if summed is None else summed.result()))
 
     def _compression_of(self, records: Sequence[memoryview | bytes]) -> Compression:
         """Leave as it is what nobody would decompress, because it gets too large by that."""
@@ -152,7 +155,8 @@ class Loader:
         # Checksums let go of the interpreter, and whoever puts one object is alone with them.
         pool = ThreadPoolExecutor(self._readers, "quiver-pack")
         try:
-            return _taken(pool.map(self._made, pending))
+            made = _begun(partial(pool.map, self._made, pending))
+            return _taken(map(self._made, pending) if made is None else made)
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -170,6 +174,17 @@ class Loader:
         return tuple(
             Item(place, time_ms, encode_payload(segment)) for place, segment in enumerate(segments)
         )
+
+
+def _begun(begin: Callable[[], _Begun]) -> _Begun | None:
+    """Begin something in other threads; None if there are no new ones while the process ends.
+
+    What is under way is brought to its end even then, by whoever is at it.
+    """
+    try:
+        return begin()
+    except RuntimeError:
+        return None
 
 
 def _taken(made: Iterable[Cargo | QuiverError]) -> tuple[list[Cargo], QuiverError | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from beside_kit import peek
@@ -40,6 +41,20 @@ def test_segments_arrive_as_they_lie_on_the_disk_and_are_acked(rig) -> None:
         assert left(rig) == []
         store.maintain()
         assert store.info().segments == 0
+
+
+def test_what_is_under_way_arrives_when_a_process_ends_that_gives_no_more_threads(
+    rig, monkeypatch
+) -> None:
+    class Ending(ThreadPoolExecutor):
+        def submit(self, *_, **__):
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(loading, "ThreadPoolExecutor", Ending)
+    with rig.open() as store:
+        rig.fill(store, 3, 1, 2)
+        assert rig.ship().segment_count == 3
+        assert arrived(rig.bucket) == list(range(6))
 
 
 def test_payloads_name_store_core_and_numbers(rig) -> None:

@@ -389,6 +389,6 @@ def test_a_run_without_columns_has_all_its_rows(tmp_path, words) -> None:
         for rows, word in enumerate(words, 3):
             store.append({"events": without_columns(rows, word)})
         store.finalize()
-        run = store.subscribe("reader").poll_run()
-        assert run.table("events").num_rows == 3 + 4 + 5
-        assert [len(each["events"]) for each in run] == [3, 4, 5]
+        with store.subscribe("reader").poll_run() as run:
+            assert run.table("events").num_rows == 3 + 4 + 5
+            assert [len(each["events"]) for each in run] == [3, 4, 5]

@@ -5,6 +5,7 @@
 ``local``      the real one
 ``replace``    a file, old or new but never half: temporary, sync, rename, sync
 ``ahead``      what will be read, or was written, so that nobody waits for all of it later
+``mapping``    a file in memory, without a descriptor that is kept for it
 ``aside``      a file by one of many writers at once, under a name of its own until it is whole
 ``window``     a file walked from start to end, seen a piece at a time
 ``copying``    from file to file, inside the system where it can

@@ -10,12 +10,12 @@ files wait for the disk one after the other.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 from collections.abc import Iterable
 from typing import Final
 
 from quiver.disk.local_file import LocalFile
+from quiver.disk.mapping import PAGE, advise_map, map_of
 from quiver.disk.vfs import File
 
 __all__ = ["fetch", "fetch_ranges", "is_mapped", "let_go", "read_along", "read_apart", "write_soon"]
@@ -32,7 +32,7 @@ def fetch(file: File, offset: int, length: int) -> None:
 
 def is_mapped(view: memoryview) -> bool:
     """Whether bytes are those of a mapped file, and not a copy of them."""
-    return isinstance(view.obj, mmap.mmap)
+    return map_of(view) is not None
 
 
 def write_soon(file: File, offset: int, length: int) -> None:
@@ -49,14 +49,14 @@ def fetch_ranges(view: memoryview, ranges: Iterable[tuple[int, int]]) -> None:
 
     ``ranges`` are half-open, in bytes of ``view``, which must be all of the map.
     """
-    whole = view.obj
-    if not isinstance(whole, mmap.mmap):
+    found = map_of(view)
+    if found is None:
         return
     for start, end in ranges:
         stop = min(end, len(view))
-        first = start // mmap.PAGESIZE * mmap.PAGESIZE if start < stop else stop
+        first = start // PAGE * PAGE if start < stop else stop
         for place in range(first, stop, _PIECE):
-            _advise(whole, _WILL_NEED, start=place, length=min(_PIECE, stop - place))
+            advise_map(found[0], _WILL_NEED, start=place, length=min(_PIECE, stop - place))
 
 
 def read_apart(view: memoryview) -> None:
@@ -65,8 +65,9 @@ def read_apart(view: memoryview) -> None:
     A page that was not fetched before costs a wait for the disk then, so whatever is read whole
     is to be told by ``read_along``: without that it takes twenty times as long.
     """
-    if isinstance(view.obj, mmap.mmap):
-        _advise(view.obj, _RANDOM, start=0, length=len(view.obj))
+    found = map_of(view)
+    if found is not None:
+        advise_map(found[0], _RANDOM, start=0, length=found[1])
 
 
 def read_along(view: memoryview, start: int, end: int) -> None:
@@ -74,9 +75,10 @@ def read_along(view: memoryview, start: int, end: int) -> None:
 
     ``view`` must be all of the map. Pages at both ends of the range count as part of it.
     """
-    if isinstance(view.obj, mmap.mmap) and start < end:
-        first = start // mmap.PAGESIZE * mmap.PAGESIZE
-        _advise(view.obj, _SEQUENTIAL, start=first, length=min(end, len(view)) - first)
+    found = map_of(view)
+    if found is not None and start < end:
+        first = start // PAGE * PAGE
+        advise_map(found[0], _SEQUENTIAL, start=first, length=min(end, len(view)) - first)
 
 
 def let_go(view: memoryview, start: int = 0, end: int | None = None) -> None:
@@ -85,16 +87,11 @@ def let_go(view: memoryview, start: int = 0, end: int | None = None) -> None:
     They stay in the system's cache: whoever reads them again waits for no disk because of that.
     ``view`` must be all of the map.
     """
-    if isinstance(view.obj, mmap.mmap):
-        first = start // mmap.PAGESIZE * mmap.PAGESIZE
+    found = map_of(view)
+    if found is not None:
+        first = start // PAGE * PAGE
         stop = len(view) if end is None else min(end, len(view))
-        _advise(view.obj, _NOT_NEEDED, start=first, length=stop - first)
-
-
-def _advise(whole: mmap.mmap, advice: int | None, *, start: int, length: int) -> None:
-    if advice is not None and length > 0:
-        with contextlib.suppress(OSError):
-            whole.madvise(advice, start, length)
+        advise_map(found[0], _NOT_NEEDED, start=first, length=stop - first)
 
 
 _WILL_NEED: Final[int | None] = getattr(mmap, "MADV_WILLNEED", None)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["keep_memory", "open_inotify", "punch_hole", "watch_folder", "write_back"]
+__all__ = [
+    "advise",
+    "keep_memory",
+    "map_pages",
+    "open_inotify",
+    "punch_hole",
+    "unmap_pages",
+    "watch_folder",
+    "write_back",
+]
 
 _KEEP_SIZE = 0x01
 _PUNCH_HOLE = 0x02
@@ -21,6 +31,22 @@ _LARGEST_KEPT = 32 << 20
 _UNSUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ESPIPE}
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_ADDRESS, _SIZE = ctypes.c_void_p, ctypes.c_size_t
+_MAP = ctypes.CFUNCTYPE(
+    _ADDRESS,
+    _ADDRESS,
+    _SIZE,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+    use_errno=True,
+)(("mmap", _libc))
+_UNMAP = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, _SIZE, use_errno=True)(("munmap", _libc))
+_ADVISE = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, _SIZE, ctypes.c_int, use_errno=True)(
+    ("madvise", _libc)
+)
+_FAILED = _ADDRESS(-1).value
 
 
 def punch_hole(descriptor: int, offset: int, length: int) -> bool:
@@ -42,6 +68,28 @@ def write_back(descriptor: int, offset: int, length: int, *, wait: bool) -> None
     if sync_range is not None:
         flags = _WAIT if wait else _BEGIN
         _done(sync_range, descriptor, ctypes.c_int64(offset), ctypes.c_int64(length), flags)
+
+
+def map_pages(descriptor: int, length: int) -> int:
+    """Map the first bytes of a file, to be read and shared with all who map it; gives the address.
+
+    The descriptor may be closed behind that. Raises OSError.
+    """
+    address = _MAP(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address == _FAILED or address is None:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(address)
+
+
+def unmap_pages(address: int, length: int, _unmap: Callable[[int, int], int] = _UNMAP) -> None:
+    """Undo that; nobody may look there any more."""
+    _unmap(address, length)
+
+
+def advise(address: int, length: int, advice: int) -> None:
+    """Tell the system how mapped pages will be read; raises OSError."""
+    _done(_ADVISE, address, length, advice)
 
 
 def keep_memory(byte_count: int) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
 import stat as modes
 
 from quiver.disk.local_file import LocalFile, refused
 from quiver.disk.lock import FolderLock
+from quiver.disk.mapping import map_file
 from quiver.disk.vfs import FILE_MODE, FOLDER_MODE, Lock, Stat
 from quiver.errors import InputError, MissingError, StorageError
 
@@ -147,13 +147,13 @@ class LocalDisk:
         return os.open(path, guarded, mode, dir_fd=self._descriptor)
 
     def map(self, path: str) -> memoryview:
-        """Map a finished file read-only; the view keeps the map alive."""
+        """Map a finished file read-only; the view keeps the map alive, and no descriptor."""
         file = self.open(path)
         try:
             size = file.size()
             if size == 0:
                 return memoryview(b"")
-            return memoryview(mmap.mmap(file._descriptor, size, access=mmap.ACCESS_READ))  # noqa: SLF001
+            return map_file(file._descriptor, size)  # noqa: SLF001
         except OSError as error:
             raise refused(error, "map", self.locate(path)) from error
         finally:

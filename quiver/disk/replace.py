@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from quiver.disk.copying import write_parts
 from quiver.disk.local_file import LocalFile
+from quiver.disk.mapping import PAGE, map_of
 from quiver.disk.vfs import FILE_MODE, Bytes, Disk, File
 from quiver.errors import MissingError, QuiverError
 
@@ -83,8 +83,8 @@ def _is_slow_to_copy(data: memoryview, offset: int) -> bool:
     Measured: so it is where a place of the file is a few bytes behind that of memory, both within
     their pages; as where a mapped file becomes a part of another one, behind its length.
     """
-    is_mapped = isinstance(data.obj, mmap.mmap) and data.nbytes == len(data.obj)
-    return is_mapped and 0 < offset % mmap.PAGESIZE < _NEAR
+    found = map_of(data)
+    return found is not None and data.nbytes == found[1] and 0 < offset % PAGE < _NEAR
 
 
 def write_new(disk: Disk, path: str, parts: Iterable[Bytes], *, mode: int) -> int:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.segment.pages import drop, resident
-from quiver.disk import LocalDisk, fetch, fetch_ranges, let_go, read_along, read_apart
+from quiver.disk import LocalDisk, fetch, fetch_ranges, let_go, mapping, read_along, read_apart
+from quiver.disk.calls import advise
 from quiver.testing import MemoryDisk
 
 PAGE = mmap.PAGESIZE
@@ -24,23 +25,23 @@ def cold(tmp_path: Path) -> Path:
     return path
 
 
-class Heard(mmap.mmap):
-    """A map that remembers what it is told."""
+class Heard:
+    """A map that remembers what the system is told of it."""
 
-    told: list[tuple[int, ...]]
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+        self.told: list[tuple[int, int, int]] = []
 
-    def madvise(self, *advice: int) -> None:
-        self.told.append(advice)
-        super().madvise(*advice)
+    def advise(self, address: int, length: int, advice: int) -> None:
+        advise(address, length, advice)
+        self.told.append((advice, address - self.view.obj.address, length))
 
 
 @pytest.fixture
-def heard(tmp_path: Path) -> Heard:
-    path = tmp_path / "heard"
-    path.write_bytes(bytes(SIZE + 100))
-    with path.open("rb") as file:
-        found = Heard(file.fileno(), 0, access=mmap.ACCESS_READ)
-    found.told = []
+def heard(tmp_path: Path, monkeypatch) -> Heard:
+    (tmp_path / "heard").write_bytes(bytes(SIZE + 100))
+    found = Heard(LocalDisk(tmp_path).map("heard"))
+    monkeypatch.setattr(mapping, "advise", found.advise)
     return found
 
 
@@ -66,7 +67,7 @@ def test_what_is_fetched_is_read_and_nothing_else(cold):
 
 
 def test_ranges_are_fetched_in_pieces_that_the_system_takes(heard):
-    fetch_ranges(memoryview(heard), [(5000, 300_000), (SIZE, SIZE + 10**6), (7, 7), (SIZE * 2, 1)])
+    fetch_ranges(heard.view, [(5000, 300_000), (SIZE, SIZE + 10**6), (7, 7), (SIZE * 2, 1)])
     assert heard.told == [
         (mmap.MADV_WILLNEED, 4096, 131072),
         (mmap.MADV_WILLNEED, 135168, 131072),
@@ -76,7 +77,7 @@ def test_ranges_are_fetched_in_pieces_that_the_system_takes(heard):
 
 
 def test_a_range_that_is_read_along_begins_at_a_page_and_ends_with_the_map(heard):
-    view = memoryview(heard)
+    view = heard.view
     read_apart(view)
     for start, end in ((100, 200), (PAGE + 1, SIZE * 2), (7, 7), (SIZE * 2, SIZE * 3)):
         read_along(view, start, end)

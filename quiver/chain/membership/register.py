@@ -16,7 +16,7 @@ from quiver.chain.membership.member import (
     key_of,
 )
 from quiver.chain.metadata import Metadata, swap
-from quiver.chain.peers import NodeState
+from quiver.chain.peers import NodeState, as_fault
 from quiver.clock import Clock
 from quiver.errors import (
     DamageError,
@@ -160,5 +160,5 @@ class Registration:
             try:
                 self.beat()
                 self.fault = None
-            except QuiverError as error:
-                self.fault = error
+            except Exception as error:  # noqa: BLE001 Else others take this node for gone.
+                self.fault = as_fault(error, "a beat", node=self._name)

@@ -213,7 +213,7 @@ class _Lane:
                     self._changed.wait_for(lambda: self.is_stopped or len(self.ready) < _AHEAD)
                     if self.is_stopped:
                         return
-                    self.is_idle = message is None
+                    self.is_idle = message is None and asked.live  # Else it cannot be read.
                     if message is not None:
                         self.ready.append(message)
                     self._changed.notify_all()

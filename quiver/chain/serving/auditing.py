@@ -10,12 +10,12 @@ from typing import Final
 
 from quiver.chain.membership import Members
 from quiver.chain.metadata import Metadata
-from quiver.chain.peers import BlockName, Peer
+from quiver.chain.peers import BlockName, Peer, as_fault
 from quiver.chain.placing import AUDITOR, Lease
 from quiver.chain.tending import ORPHAN_NS, Auditor, Orphans, seal_open
 from quiver.clock import Clock
 from quiver.disk import fresh_name
-from quiver.errors import ConfigError, LockedError, QuiverError, RemoteError
+from quiver.errors import ConfigError, LockedError, QuiverError
 from quiver.units import SECOND
 
 __all__ = ["AuditRules", "Auditing"]
@@ -104,10 +104,12 @@ class Auditing:
 
     def watch(self) -> None:
         """See who serves, and take part in the lease."""
-        self._members.look()
-        if self._node.name in self._members.marked():
-            self._left()
-        self._lease.look()
+        try:
+            self._members.look()
+            if self._node.name in self._members.marked():
+                self._left()
+        finally:
+            self._lease.look()  # It is let go of where it cannot be renewed.
 
     def audit(self) -> None:
         """Seal orphans of this node; and do passes over all partitions if the lease is held.
@@ -144,8 +146,5 @@ class Auditing:
         while not self._over.wait(seconds):
             try:
                 act()
-            except QuiverError as error:
-                self.faults = [error]
             except Exception as error:  # noqa: BLE001 Else the lease is kept, and nobody audits.
-                text = f"a pass of {self._node.name} stopped: {type(error).__name__}: {error}"
-                self.faults = [RemoteError(text, path=self._node.name)]
+                self.faults = [as_fault(error, "a pass", node=self._node.name)]

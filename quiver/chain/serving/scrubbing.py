@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quiver.chain.node import LocalNode
-from quiver.chain.peers import BlockName
+from quiver.chain.peers import BlockName, as_fault
 from quiver.errors import ClosedError, ConfigError, MissingError, QuiverError
 
 __all__ = ["ScrubRules", "Scrubbing"]
@@ -85,5 +85,8 @@ class Scrubbing:
 
     def _run(self) -> None:
         while not self._over.is_set():
-            self.scrub()
+            try:
+                self.scrub()
+            except Exception as error:  # noqa: BLE001 Else nothing is ever read again.
+                self.faults = [as_fault(error, "a scrub", node=self._node.name)]
             self._over.wait(self._rules.every_seconds)

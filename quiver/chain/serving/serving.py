@@ -13,7 +13,7 @@ from quiver.chain.membership import Members, Registration
 from quiver.chain.membership.member import check_node_name
 from quiver.chain.metadata import Metadata
 from quiver.chain.node import LocalNode
-from quiver.chain.peers import NodeState
+from quiver.chain.peers import NodeState, as_fault
 from quiver.chain.serving.auditing import Auditing, AuditRules
 from quiver.chain.serving.scrubbing import Scrubbing, ScrubRules
 from quiver.chain.serving.syncing import sync_with_records
@@ -215,8 +215,8 @@ class ServedNode:
         while not self._over.wait(_SYNC_SECONDS):
             try:
                 self.sync()
-            except QuiverError as error:
-                self.faults = [error]
+            except Exception as error:  # noqa: BLE001 Else it never hears that its name is taken.
+                self.faults = [as_fault(error, "an upkeep", node=self._name)]
             if isinstance(fault := self._registration.fault, LockedError):
                 self.node.state = NodeState.DRAINING  # The name is another's now.
                 self._server.drain()

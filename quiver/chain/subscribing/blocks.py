@@ -88,7 +88,8 @@ class Blocks:
         if record is None:
             return None
         kept = self._reach.partition(partition)
-        for paged in kept.blocks_from(record, number):
+        # A page has what was purged of it as long as anything of it is left.
+        for paged in kept.blocks_from(record, max(number, record.purged_below)):
             if not paged.is_abandoned:
                 block = kept.block(record, paged.number)
                 return record, block if is_ready(block) else None

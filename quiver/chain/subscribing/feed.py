@@ -167,6 +167,9 @@ class Feed:
                 claim = lane.member.claim(self._clock.wall_ns(), oldest, limit)
             if claim is None:
                 return None
+            if claim.segment_seq != loaded.taken.block:  # An older one came back meanwhile.
+                head.claim = claim
+                return None
         whole = range(claim.bundle_index, claim.bundle_index + claim.count)
         try:
             bundles = [loaded.bundle(index) for index in whole]

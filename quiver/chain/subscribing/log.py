@@ -113,6 +113,8 @@ class AckLog:
         self._unpurged: LoadReceipt | None = None
         """The last snapshot, as long as what lies before it is there."""
         self._is_purging = False
+        self._is_torn = False
+        """Whether what was written may not be what is in memory: something broke off in between."""
         try:
             with self.told():
                 self._loader.wait_open(rules.patience)
@@ -126,7 +128,7 @@ class AckLog:
         record = self._taken
         if record is None or record.last_seq < 0:
             return None
-        marks = _replayed(self._reach.follow(self._partition), record)
+        marks = _read(self._reach, self._partition, record)
         if marks is None and not self._rules.begin_anew:
             raise DamagedEntry(
                 f"the marks of subscriber {self.name} are lost with all of their copies",
@@ -146,6 +148,19 @@ class AckLog:
         batch = pa.record_batch({_COLUMN: [encode_record(record) for record in records]})
         with self.told():
             return self._loader.send({SLOT: batch}, timeout=self._rules.patience)
+
+    @contextmanager
+    def writing(self, marks: Marks) -> Iterator[None]:
+        """Write records and take them into ``marks`` within the block; what breaks off counts not.
+
+        An interrupt may come when they are written and not taken in. So what is in memory is
+        written before the next ones, and replaces all that came before.
+        """
+        if self._is_torn:
+            self._snapshot(marks)
+        self._is_torn = True
+        yield
+        self._is_torn = False
 
     def keep_up(self, marks: Marks) -> None:
         """Write a snapshot if a block has none; ``marks`` have all that was written."""
@@ -195,9 +210,16 @@ class AckLog:
             self._is_purging = False
 
     def close(self, timeout: float | str | None) -> None:
-        """Wait until all is written, and let go of the name."""
-        with self.told():
-            self._loader.close(timeout)
+        """Wait until all is written, and let go of the name, whether that comes to an end or not.
+
+        Where it does not the loader would go on, and have the name, with nobody to end it.
+        """
+        try:
+            with self.told():
+                self._loader.close(timeout)
+        except BaseException:
+            self._loader.abandon()
+            raise
 
     def abandon(self) -> None:
         """Stop at once, as if the process had died."""
@@ -225,11 +247,15 @@ def read_marks(reach: Reach, name: str) -> Marks | None:
 
     None if it never was. Marks may be older than those of its process, never newer.
     """
-    partition = ack_partition(name)
+    return _read(reach, ack_partition(name), None)
+
+
+def _read(reach: Reach, partition: str, until: PartitionRecord | None) -> Marks | None:
+    """Do it again where what is read is purged meanwhile: then there is a newer snapshot."""
     for _ in range(_TRIES):
         try:
-            return _replayed(reach.follow(partition), None)
-        except MissingError as error:  # Purged meanwhile: there is a newer snapshot.
+            return _replayed(reach.follow(partition), until)
+        except MissingError as error:
             fault = error
     try:
         reach.partition(partition).read()

@@ -65,7 +65,9 @@ class Lane:
         return self.member.progress.lag
 
     def take(self, taken: Taken) -> None:
-        """Know the next block."""
+        """Know the next block; once more is not at all, as behind what broke off."""
+        if self.blocks.get(taken.block) == taken:
+            return
         if taken.block < self.next_number:
             raise DamagedEntry(
                 f"block {taken.block} of {self.partition} was taken before",
@@ -77,13 +79,17 @@ class Lane:
         self.next_number, self.next_seq = taken.block + 1, taken.end_seq
 
     def resolve(self, block: int, first: int, count: int) -> None:
-        """Be done with bundles, whoever has them."""
+        """Be done with bundles, whoever has them; once more is not at all."""
+        if self._is_past(block):
+            return
         self._check(block, first + count)
         self.member.resolve(block, first, count)
         self.tidy()
 
     def hold_back(self, nack: Nacked) -> None:
         """Offer a bundle again later."""
+        if self._is_past(nack.block):
+            return
         self._check(nack.block, nack.bundle_index + 1)
         bundle = nack.block, nack.bundle_index
         if not self.member.progress.is_resolved(*bundle):
@@ -130,6 +136,10 @@ class Lane:
         lane.letters = list(found.letters)
         lane.tidy()
         return lane
+
+    def _is_past(self, block: int) -> bool:
+        """Whether all of a block is done with: what broke off may have been written twice."""
+        return block < self.floor and block not in self.blocks
 
     def _check(self, block: int, end: int) -> None:
         taken = self.blocks.get(block)

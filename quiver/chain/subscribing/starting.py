@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from quiver.chain.subscribing.log import AckLog, SubscriberRules, is_ack_partition
-from quiver.chain.subscribing.marks import Marks
+from quiver.chain.subscribing.marks import Lane, Marks
 from quiver.chain.subscribing.reach import Reach
 from quiver.chain.subscribing.records import Joined, Record
 from quiver.chain.subscribing.subscription import ChainSubscription
@@ -41,16 +41,31 @@ def start_subscriber(
             new = [each for each in reach.partitions() if each not in marks.lanes]
             return [joined(reach, each, "earliest") for each in new]
 
-        for each in partitions or reach.partitions():
-            if each not in marks.lanes:
-                marks.apply(joined(reach, each, start))
+        new = [each for each in partitions or reach.partitions() if each not in marks.lanes]
+        for each in new:
+            marks.apply(joined(reach, each, start))
         log.begin(marks)
+        # Who purged meanwhile may not have known of us: what is gone by now was never ours.
+        late = [each for each in new if _is_purged(reach, marks.lanes[each])]
+        for each in late:
+            del marks.lanes[each]
+            marks.apply(joined(reach, each, start))
+        if late:
+            log.begin(marks)
     except BaseException:
         log.abandon()
         raise
     return ChainSubscription(
         name, reach, log=log, marks=marks, rules=rules, join=join, wanted=tuple(partitions)
     )
+
+
+def _is_purged(reach: Reach, lane: Lane) -> bool:
+    """Whether a lane that nothing was taken of begins at what is no more there."""
+    try:
+        return reach.partition(lane.partition).read().purged_below > lane.floor
+    except MissingError:
+        return False
 
 
 def _rf(reach: Reach, partitions: Iterable[str]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, Self
 
 from quiver.chain.subscribing.blocks import Blocks
@@ -50,6 +51,7 @@ class ChainSubscription:
         self._log = log
         self._marks = marks
         self._rules = rules
+        # Taken as it is, in C: an interrupt on the way into a condition leaves that taken.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._lost: list[tuple[Lane, Claim]] = []
@@ -120,7 +122,7 @@ class ChainSubscription:
                 if left <= 0:
                     return None
                 rest = min(rest, left)
-            with self._changed:
+            with self._lock:
                 if not self._is_over():
                     self._changed.wait(rest)
 
@@ -137,8 +139,8 @@ class ChainSubscription:
     def _take_back(self) -> None:
         """Offer what handles had that nobody has any more."""
         while self._lost:
-            lane, claim = self._lost.pop()
-            self.defer(lane, claim)
+            with suppress(IndexError):  # Another thread was faster.
+                self.defer(*self._lost.pop())
 
     def _handle(self, found: Found) -> ChainHandle:
         given = Given(self, found)
@@ -178,14 +180,15 @@ class ChainSubscription:
         self._settle(lane, claim, records)
 
     def _settle(self, lane: Lane, claim: Claim, records: Sequence[Acked | Rejected]) -> None:
-        with self._changed:
+        with self._lock:
             self._check_open()
             if not lane.member.holds(claim):
                 return
-            receipt = self._log.put(records)
-            lane.member.settle(claim)
-            lane.letters += [each for each in records if isinstance(each, Rejected)]
-            lane.tidy()
+            with self._log.writing(self._marks):
+                receipt = self._log.put(records)
+                lane.member.settle(claim)
+                lane.letters += [each for each in records if isinstance(each, Rejected)]
+                lane.tidy()
             self._log.keep_up(self._marks)
             self._changed.notify_all()
         if self._rules.waits or isinstance(records[0], Rejected):
@@ -203,24 +206,24 @@ class ChainSubscription:
         delay_ns = retry_after_ns
         if delay_ns is None:
             delay_ns = min(retry.retry_first << min(claim.attempt - 1, 32), retry.retry_max)
-        with self._changed:
+        with self._lock:
             self._check_open()
             if not lane.member.holds(claim):
                 return
             due_ns = self._clock.wall_ns() + delay_ns
-            self._log.put(
-                [
-                    Nacked(lane.partition, claim.segment_seq, index, claim.attempt, due_ns)
-                    for index in range(claim.bundle_index, claim.bundle_index + claim.count)
-                ]
-            )
-            lane.member.nack(claim, due_ns)
+            records = [
+                Nacked(lane.partition, claim.segment_seq, index, claim.attempt, due_ns)
+                for index in range(claim.bundle_index, claim.bundle_index + claim.count)
+            ]
+            with self._log.writing(self._marks):
+                self._log.put(records)
+                lane.member.nack(claim, due_ns)
             self._log.keep_up(self._marks)
             self._changed.notify_all()
 
     def defer(self, lane: Lane, claim: Claim) -> None:
         """Offer what was claimed again at once; handles call this."""
-        with self._changed:
+        with self._lock:
             if not self._closed and claim.token in lane.member.claims:
                 lane.member.release(claim)
                 self._changed.notify_all()
@@ -261,9 +264,10 @@ class ChainSubscription:
         with self._lock:
             self._check_open()
             count = len(self._marks.letters())
-            for lane in self._marks.lanes.values():
-                lane.letters.clear()
-            receipt = self._log.put([self._marks.snapshot()])
+            with self._log.writing(self._marks):
+                for lane in self._marks.lanes.values():
+                    lane.letters.clear()
+                receipt = self._log.put([self._marks.snapshot()])
         self._log.wait(receipt)
         return count
 
@@ -288,7 +292,7 @@ class ChainSubscription:
             self._log.abandon()
 
     def _end(self) -> bool:
-        with self._changed:
+        with self._lock:
             was_open, self._closed = not self._closed, True
             self._changed.notify_all()
         return was_open
@@ -308,9 +312,10 @@ class ChainSubscription:
     def _write(self, records: Sequence[Record]) -> None:
         """Write down what came, without waiting, and take it in; its caller has the lock."""
         self._check_open()
-        self._log.put(records)
-        for record in records:
-            self._marks.apply(record)
+        with self._log.writing(self._marks):
+            self._log.put(records)
+            for record in records:
+                self._marks.apply(record)
         self._log.keep_up(self._marks)
 
     def _check_open(self) -> None:

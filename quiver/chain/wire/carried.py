@@ -72,32 +72,36 @@ class CarriedMetadata:
         """Ask each node until one answers."""
         fault: RemoteError | None = None
         for _ in self._peers:
+            first, peer = self._peer()
             try:
-                return self._peer().ask(asked, kind)
+                return peer.ask(asked, kind)
             except RemoteError as error:
                 if not error.retryable:
                     raise
                 fault = error
-                self._next()
+                self._next(first)
         raise fault or AssertionError("unreachable")
 
     def _write(self, asked: Message, kind: type[_T]) -> _T:
         """Ask one node, once: what it does not answer may have been done."""
+        first, peer = self._peer()
         try:
-            return self._peer().ask(asked, kind)
+            return peer.ask(asked, kind)
         except RemoteError as error:
             if type(error) is not RemoteError or not error.retryable:
                 raise
-            self._next()
+            self._next(first)
             raise UnclearError(error.message, path=error.path, retryable=True) from error
 
-    def _peer(self) -> RemotePeer:
+    def _peer(self) -> tuple[int, RemotePeer]:
         with self._lock:
-            return self._peers[self._first % len(self._peers)]
+            return self._first, self._peers[self._first % len(self._peers)]
 
-    def _next(self) -> None:
+    def _next(self, failed: int) -> None:
+        """Ask the next one, unless another thread that failed with this one does so already."""
         with self._lock:
-            self._first += 1
+            if self._first == failed:
+                self._first += 1
 
     def __repr__(self) -> str:
         """Say which one it is."""

@@ -44,6 +44,10 @@ class Streams:
             self._open = {each: kept for each, kept in self._open.items() if not kept.is_over}
             self._open[name] = stream
             self._last[route.block] = stream
+            is_ending = self._is_ending
+        if is_ending:  # Whoever ends did not see this one.
+            stream.end(self._closing())
+            self.check_open()
         return name
 
     def feed(self, name: str, reader: Any) -> None:  # noqa: ANN401
@@ -85,17 +89,19 @@ class Streams:
     def check_open(self) -> None:
         """Raise if the node lets nobody in any more."""
         if self._is_ending:
-            name = self._peer.name
-            raise RemoteError(f"{name} is closing", path=name, retryable=True)
+            raise self._closing()
+
+    def _closing(self) -> RemoteError:
+        name = self._peer.name
+        return RemoteError(f"{name} is closing", path=name, retryable=True)
 
     def end(self) -> int:
         """Let nobody in any more, and tell those who are; gives how many there were."""
-        name = self._peer.name
         with self._lock:
             self._is_ending = True
             streams = [stream for stream in self._open.values() if not stream.is_over]
         for stream in streams:
-            stream.end(RemoteError(f"{name} is closing", path=name, retryable=True))
+            stream.end(self._closing())
         return len(streams)
 
     def _named(self, name: str) -> Incoming:

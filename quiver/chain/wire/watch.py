@@ -70,10 +70,18 @@ class Watchdog:
         with self._lock:
             self._watched.add(watched)
             if self._every and not self._runs:
-                self._runs = True
                 self._looked_ns = self.now_ns()
-                threading.Thread(target=self._run, name="quiver-watch", daemon=True).start()
+                self._start(watched)
         return watched
+
+    def _start(self, watched: Watched) -> None:
+        """Begin to look; the system may have no thread for that now, and later one."""
+        try:
+            threading.Thread(target=self._run, name="quiver-watch", daemon=True).start()
+        except BaseException:
+            self._watched.discard(watched)
+            raise
+        self._runs = True
 
     def forget(self, watched: Watched) -> None:
         """Watch it no more."""
@@ -100,7 +108,10 @@ class Watchdog:
                     left_ns = min(left_ns, left)
             self._watched.difference_update(silent)
         for each in silent:
-            each.act()
+            try:
+                each.act()
+            except Exception as error:  # noqa: BLE001 The others were silent as well.
+                _tell(error)
         return max(left_ns, _LEAST_NS) / SECOND
 
     def _run(self) -> None:
@@ -112,3 +123,9 @@ class Watchdog:
                 if not self._watched:
                     self._runs = False
                     return
+
+
+def _tell(error: Exception) -> None:
+    """Say it as of a thread that it ended, though this one goes on."""
+    told = (type(error), error, error.__traceback__, threading.current_thread())
+    threading.excepthook(threading.ExceptHookArgs(told))

@@ -37,7 +37,8 @@ FORKED = """
         consumer.close()
         os._exit(0)
     ended = os.waitpid(child, 0)[1]
-    print(ended, select.select([consumer._keeper._watch._ear], [], [], 0)[0], consumer.closed, flush=True)
+    heard = select.select([consumer._keeper._watch._ear], [], [], 0)[0]
+    print(ended, heard, consumer.closed, flush=True)
     os._exit(0)
 """
 

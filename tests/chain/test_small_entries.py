@@ -58,9 +58,9 @@ def test_a_node_waits_for_messages_by_itself_unless_somebody_says_what_grpc_does
     for name in ("own", "said"):
         (tmp_path / name).mkdir()
     monkeypatch.delenv("GRPC_EXPERIMENTS", raising=False)
-    assert woken_while_loaded(tmp_path / "own") < COUNT // 2
+    own = woken_while_loaded(tmp_path / "own")
     monkeypatch.setenv("GRPC_EXPERIMENTS", "")
-    assert woken_while_loaded(tmp_path / "said") > COUNT
+    assert woken_while_loaded(tmp_path / "said") > max(COUNT, 2 * own)  # Time wakes them as well.
 
 
 LOADS = """
@@ -100,8 +100,7 @@ def test_a_loader_may_have_grpc_wake_it_and_nobody_before(tmp_path):
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
             found[name] = int(done.stdout)
-    assert found["own"] < COUNT // 2
-    assert found["said"] > COUNT
+    assert found["said"] > max(COUNT, 2 * found["own"])
 
 
 def test_another_arrow_is_told_nothing(monkeypatch):

@@ -87,6 +87,7 @@ class Feeder:
         """States behind batches without rows: they go with the next bundle."""
         self._failures = 0
         self._is_fresh = False
+        self._is_stale = False
         self._follower: Follower = store.follow(source, begin_anew=begin_anew)
         try:
             self.fed = Fed(states=dict(self._follower.states))
@@ -128,9 +129,13 @@ class Feeder:
 
         With ``once`` it ends as well when every split is drained, or nothing came for ``idle``.
         ``watch`` is told the rows of each bundle. Raises SourceError for what does not go away, and
-        what ``Store.append`` raises; what was appended before stays, and is gone on from.
+        what ``Store.append`` raises; what was appended before stays, and the next run goes on from
+        there.
         """
         idle_ns = parse_duration(idle)
+        if self._is_stale:
+            self._go_back()
+        self._is_stale = True  # A chunk that is taken and not appended would be passed over.
         heard_ns = self._clock.monotonic_ns()
         while not self._stopping:
             chunk = self._next()
@@ -150,7 +155,14 @@ class Feeder:
                 self._restart()
         self._settle()
         self._store.finalize()
+        self._is_stale = False
         return self.fed
+
+    def _go_back(self) -> None:
+        """Go on behind what the store has: also where an append was in, and nobody heard of it."""
+        self.fed.states.update(self._store.progress(self._follower.source))
+        self._pending.clear()  # They may be older than that.
+        self._restart()
 
     def _is_over(self, until_ns: int) -> bool:
         if self._source.is_ready():

@@ -115,6 +115,49 @@ def test_what_does_not_is_raised_and_what_was_read_stays(store) -> None:
     assert fed(store, source).row_count == 2
 
 
+@pytest.mark.parametrize("error", [InputError("not such rows"), KeyboardInterrupt()])
+@pytest.mark.parametrize("is_in", [False, True], ids=["before", "behind"])
+def test_what_was_not_appended_as_a_run_failed_is_not_passed_over(
+    store, monkeypatch, error, is_in
+) -> None:
+    append, calls = store.append, []
+
+    def failing(*values, **named):
+        calls.append(values)
+        if len(calls) != 2:
+            return append(*values, **named)
+        if is_in:
+            append(*values, **named)
+        raise error
+
+    monkeypatch.setattr(store, "append", failing)
+    source = ToySource({"a": range(8)})
+    source.ended = {"a"}
+    feeder = Feeder(store, source, source="toy", slot="s", every=0)
+    with pytest.raises(type(error)):
+        feeder.run(once=True, idle=0)
+    assert feeder.run(once=True, idle=0).states == {"a": toy_state(8)}
+    feeder.close()
+    assert values(store) == list(range(8))
+
+
+def test_a_chunk_that_cannot_be_taken_ends_each_run_at_the_same_place(store, monkeypatch) -> None:
+    def refusing(bundle, **named):
+        if 2 in bundle["s"]["value"].to_pylist():
+            raise InputError("not such rows")
+        return append(bundle, **named)
+
+    append = store.append
+    monkeypatch.setattr(store, "append", refusing)
+    feeder = Feeder(store, ToySource({"a": range(8)}), source="toy", slot="s")
+    for _ in range(3):
+        with pytest.raises(InputError, match="not such rows"):
+            feeder.run(once=True, idle=0)
+    feeder.close()
+    store.finalize()
+    assert (values(store), store.progress("toy")) == ([0, 1], {"a": toy_state(2)})
+
+
 def test_two_do_not_follow_one_source(store) -> None:
     source = ToySource({"a": []})
     feeder = Feeder(store, source, source="toy", slot="s")

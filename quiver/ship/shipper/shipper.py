@@ -158,7 +158,7 @@ class Shipper:
                 if not may_pass or self._stopping or (failures > _FAILURES_MAX and not follow):
                     raise
                 self._watch(Trouble(error))
-                way.abandon()
+                way.start_over()
                 is_begun = False
                 self._pause(failures)
                 continue

@@ -55,3 +55,8 @@ class Way:
             if not under.future.cancelled():
                 under.future.exception()  # Waits for it; whatever it was, it is begun anew.
         self.under.clear()
+
+    def start_over(self) -> None:
+        """Let go of all that, and of what failed: it is tried anew, and may succeed."""
+        self.abandon()
+        self.error = self.blocked = None

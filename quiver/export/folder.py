@@ -53,9 +53,11 @@ class ExportedFile:
 class ExportFolder:
     """A folder that this process exports to; made by ``open``."""
 
-    def __init__(self, disk: Disk, covered: Covered) -> None:
+    def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._covered = covered
+        self._covered = Covered()
+        self._is_unsure = False
+        """Whether there may be files that were written and not settled."""
 
     @classmethod
     @contextmanager
@@ -71,22 +73,32 @@ class ExportFolder:
         lock = _lock(disk)
         try:
             names = [entry.name for entry in disk.list_dir("") if entry.is_file]
-            found = [range_ for range_ in map(FileRange.parse, names) if range_ is not None]
-            _own(disk, {"store_id": store_id, "subscriber": subscriber}, is_used=bool(found))
+            is_used = any(map(FileRange.parse, names))
+            _own(disk, {"store_id": store_id, "subscriber": subscriber}, is_used=is_used)
             for name in names:
                 if name.startswith(_PREFIX) and is_temporary(name):
                     remove(disk, name)
-            # A name that a killed exporter left visible may not be durable yet; acks rely on it.
-            disk.sync_dir("")
-            covered = Covered()
-            for range_ in found:
-                covered.add(range_)
-            yield cls(disk, covered)
+            folder = cls(disk)
+            folder._look()
+            yield folder
         finally:
             lock.release()
 
+    def _look(self) -> None:
+        """Learn which files there are."""
+        # A name that a killed exporter left visible may not be durable yet; acks rely on it.
+        self._disk.sync_dir("")
+        covered = Covered()
+        for entry in self._disk.list_dir(""):
+            range_ = FileRange.parse(entry.name) if entry.is_file else None
+            if range_ is not None:
+                covered.add(range_)
+        self._covered, self._is_unsure = covered, False
+
     def has(self, slot: str, core: int, place: Place) -> bool:
         """Whether the rows that a bundle has in a slot are in a file."""
+        if self._is_unsure:
+            self._look()
         return self._covered.has(slot, core, place)
 
     def write(
@@ -97,6 +109,7 @@ class ExportFolder:
         file = NewFile(self._disk, _TEMPORARY)
         try:
             write_rows(kind, file.write, batches)
+            self._is_unsure = True  # If this fails, or the next slot does, nothing is settled.
             file.finish(name)
         except BaseException:
             file.discard()
@@ -110,6 +123,7 @@ class ExportFolder:
             self._disk.sync_dir("")
         for file in files:
             self._covered.add(file.range)
+        self._is_unsure = False
 
 
 def _lock(disk: Disk) -> Lock:

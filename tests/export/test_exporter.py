@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -249,6 +250,43 @@ def test_whatever_act_fails_a_second_run_has_each_row_once(error) -> None:
             workload(disk, source)
         check_once(disk, 4)
         assert source.acked == source.bundles
+
+
+def check_again(disk: MemoryDisk, begin: Callable[[], object]) -> bool:
+    """Run, fail, and run on when more is there, so that files are cut elsewhere."""
+    bundles = two_slots(6)
+    source = FakeSource(bundles[:3])
+    with ExportFolder.open(disk, store_id=STORE, subscriber=NAME) as folder:
+        exporter = Exporter(source, folder, slots=["logs", "traces"])
+        begin()
+        with suppress(StorageError, CapacityError, KeyboardInterrupt):
+            exporter.run()
+        is_whole, source.bundles = source.acked == bundles[:3], bundles
+        assert source.given == []
+        disk.heal()
+        exporter.run()
+    check_once(disk, 6)
+    assert source.acked == bundles
+    return is_whole
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC", "short"])
+def test_whatever_act_fails_the_same_exporter_goes_on_with_each_row_once(error) -> None:
+    for act in itertools.count():
+        disk = MemoryDisk()
+        if check_again(disk, lambda d=disk, n=act: d.fail(d.act_count + n, error=error)):
+            break
+    assert act > 4
+
+
+def test_an_exporter_that_is_interrupted_before_it_settles_goes_on_with_each_row_once(
+    disk, monkeypatch
+) -> None:
+    def settle(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    assert not check_again(disk, lambda: monkeypatch.setattr(ExportFolder, "settle", settle))
 
 
 @pytest.mark.parametrize("model", ["posix", "journaled"])

@@ -156,11 +156,17 @@ class Consumer:
             self._check_open()
             for descriptor in self._ahead.descriptors():
                 batch = self._ahead.deliver(descriptor)
-                if batch is not None:
+                passed = self._cursors.last_passed
+                if batch is None:
+                    self._cursors.pass_over(descriptor.sequence)
+                    continue
+                try:
                     self._hand_out(descriptor)
                     self._note_time(descriptor)
                     return batch
-                self._cursors.pass_over(descriptor.sequence)
+                except BaseException:  # Else whoever acks a later one would ack this, unread.
+                    self._cursors.take_back(passed)
+                    raise
             return None
 
     def next_descriptors(self, count: int) -> list[Descriptor]:
@@ -181,7 +187,7 @@ class Consumer:
                     if len(found) == count:
                         break
             except BaseException:  # Else whoever acks later ones would ack these, unread.
-                self._cursors.take_back(len(found), passed)
+                self._cursors.take_back(passed)
                 raise
         self.metrics.add("quiver.ship.descriptors", len(found))
         return found

@@ -44,9 +44,9 @@ class Cursors:
         """Note that nobody will get it."""
         self.last_passed = sequence
 
-    def take_back(self, count: int, last_passed: int | None) -> None:
-        """Forget the last that were handed out: nobody has them."""
-        for _ in range(count):
+    def take_back(self, last_passed: int | None) -> None:
+        """Forget what was handed out behind a place: nobody has it."""
+        while self._handed and (last_passed is None or self._handed[-1] > last_passed):
             self._handed.pop()
         self.last_passed = last_passed
 

@@ -49,6 +49,36 @@ def test_44_a_run_costs_one_look_at_the_manifest(rig) -> None:
     assert rig.bucket.count("get") == looks + 1
 
 
+@pytest.mark.parametrize(
+    ("room", "step"), [("_cursors", "hand_out"), ("_window", "note"), ("", "_note_time")]
+)
+@pytest.mark.parametrize("behind", [False, True], ids=["before", "behind"])
+def test_a_batch_that_nobody_got_comes_again(rig, monkeypatch, room, step, behind) -> None:
+    filled(rig, 4)
+    consumer = rig.consumer()
+    assert consumer.next_batch().sequence == 0
+    place = getattr(consumer, room) if room else consumer
+    act = getattr(place, step)
+
+    def interrupted(*values):
+        monkeypatch.undo()
+        if behind:
+            act(*values)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, step, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.next_batch()
+    if room:  # Descriptors do not look at the time.
+        monkeypatch.setattr(place, step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.next_descriptors(2)
+    assert consumer.next_batch().sequence == 1
+    assert numbers(consumer.next_descriptors(9)) == [2, 3]
+    for sequence in range(4):
+        consumer.ack(sequence)
+
+
 def test_45_two_fetchers_work_while_the_owner_acks(rig) -> None:
     filled(rig, 20)
     consumer = rig.consumer()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from quiver.ship.producer.handle import Outcome
+from quiver.ship.producer.room import Share
 from quiver.ship.queue import Item
 
 __all__ = ["RECORD_COST", "Call", "Gathering", "Load"]
@@ -32,6 +33,7 @@ class Call:
     time_ms: int
     size: int
     """Bytes of records and metadata, as the size of a batch is counted."""
+    share: Share = field(default_factory=Share)
 
     @property
     def block_size(self) -> int:
@@ -56,11 +58,13 @@ class Load:
     outcome: Outcome = field(default_factory=Outcome)
 
     def add(self, call: Call) -> None:
-        """Take one call more."""
-        self.calls.append(call)
+        """Take one call more; its room is given back with all of the load from now on."""
+        cost, block_size = call.cost, call.block_size
+        # Nothing is called from here on, so no interrupt comes in between.
+        self.calls += [call]
         self.size += call.size
-        self.cost += call.cost
-        self.block_size += call.block_size
+        self.block_size += block_size
+        self.cost, call.share.is_taken = self.cost + cost, False
 
     def records(self) -> Sequence[bytes | memoryview]:
         """Give all records in the order in which they came."""
@@ -99,7 +103,7 @@ class Gathering:
 
     def close_open(self) -> None:
         """Make all that is here due."""
-        if self._open is not None:
+        if self._open is not None and self._open.calls:
             self._closed.append(self._open)
             self._open = None
 
@@ -107,7 +111,7 @@ class Gathering:
         """Say how long until something is due: 0 if it is, None if nothing waits."""
         if self._closed:
             return 0
-        if self._open is None:
+        if self._open is None or not self._open.calls:  # Who began it was interrupted.
             return None
         return max(self._open.begun_ns + self._interval_ns - now_ns, 0)
 
@@ -121,4 +125,4 @@ class Gathering:
 
     def waiting(self) -> list[Load]:
         """Give all loads, oldest first."""
-        return [*self._closed, *([self._open] if self._open else [])]
+        return [*self._closed, *([self._open] if self._open and self._open.calls else [])]

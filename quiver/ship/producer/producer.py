@@ -113,11 +113,13 @@ class Producer:
         call = self._call(entries, metadata)
         if not self._thread.is_alive():
             raise closed()  # Also in a forked child, where nobody sends.
-        waited = self._room.take(call.cost, timeout)
         try:
+            waited = self._room.take(call.cost, timeout, call.share)
             outcome = self._gather(call)
         except BaseException:
-            self._room.give_back(call.cost)
+            self._room.let_go(call.cost, call.share)
+            with self._turn:
+                self._turn.notify()  # It may be in a batch by now, of which nobody heard.
             raise
         if waited:
             self.metrics.add("quiver.ship.throttled_calls")

@@ -9,7 +9,7 @@ from quiver.errors import ClosedError, ConfigError, InputError
 from quiver.ship.batch import decode_batch
 from quiver.ship.objects import own_key
 from quiver.ship.producer import Producer
-from quiver.ship.producer.gathering import Call, Gathering
+from quiver.ship.producer.gathering import Call, Gathering, Load
 from quiver.units import MILLISECOND
 
 
@@ -246,3 +246,18 @@ def test_a_batch_never_gets_larger_than_what_is_decoded() -> None:
     while (load := found.take(0)) is not None:
         blocks.append(load.block_size)
     assert blocks == [188, 94]
+
+
+def test_a_batch_that_nobody_got_to_begin_is_none(monkeypatch) -> None:
+    def interrupted(*_: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    found = gathering()
+    monkeypatch.setattr(Load, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        found.add(call(1), 0)
+    found.close_open()
+    assert (found.waiting(), found.rest_ns(1 << 60)) == ([], None)
+    found.add(call(1), 0)
+    assert len(found.take(1 << 60).calls) == 1

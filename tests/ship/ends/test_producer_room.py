@@ -230,6 +230,50 @@ def test_who_is_interrupted_before_he_waits_stands_in_nobodys_way() -> None:
     assert not room.take(1, 0)
 
 
+@pytest.mark.parametrize("behind", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize(
+    ("place", "step"), [("_room", "take"), ("_gathering", "add"), ("_turn", "notify")]
+)
+def test_room_is_given_back_once_wherever_a_call_is_interrupted(
+    rig, monkeypatch, place, step, behind
+) -> None:
+    producer = rig.producer(flush_interval="1h", memory="1MiB", flush_size="1MiB")
+    producer.flush(WAIT)  # Its thread waits for what comes.
+    owner = getattr(producer, place)
+    act = getattr(owner, step)
+
+    def interrupted(*values):
+        monkeypatch.undo()
+        if behind:
+            act(*values)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, step, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        producer.produce([bytes(600_000)])
+    producer.flush(WAIT)
+    assert producer.waiting_bytes == 0
+    producer.produce([bytes(600_000)], timeout=0)
+    producer.flush(WAIT)
+    assert producer.waiting_bytes == 0
+
+
+def test_a_batch_is_sent_though_who_began_it_was_interrupted(rig, monkeypatch) -> None:
+    producer = rig.producer(flush_size=1)
+    notify = producer._turn.notify
+
+    def interrupted() -> None:
+        monkeypatch.setattr(producer._turn, "notify", notify)
+        raise KeyboardInterrupt
+
+    sent = threading.Event()
+    rig.bucket.after = lambda act, _: sent.set() if act == "put_if" else None
+    monkeypatch.setattr(producer._turn, "notify", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        producer.produce([b"x"])
+    assert sent.wait(WAIT)
+
+
 def test_awaiting_lets_the_loop_go_on(rig) -> None:
     gate = Gate(rig)
     producer = rig.producer(flush_size=1)

@@ -318,7 +318,11 @@ class Restorer:
             self.tally.dequeued_entries += self._queue.dequeue(self._through, epoch=self._epoch)
 
     def _take_back(self) -> None:
-        for group in self._groups.values():
+        """Forget what is staged and not in: another run stages it again."""
+        groups, self._groups = self._groups, {}
+        self._done.clear()  # A commit that failed may be in all the same.
+        self._through = None
+        for group in groups.values():
             part = Staged(group.job, tuple(group.files), 0, 0, 0)
             abort(self._disk, None, [part])
 

@@ -7,6 +7,7 @@
 ``shipper``   ``Shipper``: a subscriber that appends them, each once, and acks
 ``witness``   whether what the marks say was shipped is still there
 ``underway``  how far one run of it has come
+``threads``   work for other threads, also while the process ends
 ``options``   what it may be told
 ``telling``   what it tells
 ``arriving``  entries of a queue with their batches, fetched ahead

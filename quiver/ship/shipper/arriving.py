@@ -11,6 +11,7 @@ from typing import Final
 from quiver.errors import DamageError, MissingError, QuiverError
 from quiver.ship.consumer import Batch, CallRange, Descriptor, Fetcher
 from quiver.ship.queue import Entry, QueueView
+from quiver.ship.shipper.threads import begun_or_done
 
 __all__ = ["Arrival", "arrivals"]
 
@@ -45,7 +46,7 @@ def arrivals(
                 while under and (len(under) >= fetches or held + size > memory_bytes):
                     held -= under[0][0].byte_count or _ASSUMED_BYTES
                     yield _arrival(*under.popleft())
-                under.append((found, pool.submit(fetcher.fetch, found)))
+                under.append((found, begun_or_done(pool, fetcher.fetch, found)))
                 held += size
             while under:
                 yield _arrival(*under.popleft())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from quiver.clock import Clock
 from quiver.consumer import Pending
@@ -26,11 +26,10 @@ from quiver.ship.objects import Bucket, own_key, root_key
 from quiver.ship.queue import Batch, Entry, Item, NewEntry, Span
 from quiver.ship.shipper.cargo import Cargo, Packer
 from quiver.ship.shipper.format import ShippedSegment, encode_payload
+from quiver.ship.shipper.threads import begun
 from quiver.units import MILLISECOND, SECOND
 
 __all__ = ["Loaded", "Loader"]
-
-_Begun = TypeVar("_Begun")
 
 _LENGTH_BYTES: Final = 4
 """Before each record of a batch."""
@@ -109,7 +108,7 @@ class Loader:
             self._bucket.write(name, parts)
             return batch
         with ThreadPoolExecutor(1, "quiver-sum") as pool:
-            summed = _begun(partial(pool.submit, sum_parts, parts))
+            summed = begun(partial(pool.submit, sum_parts, parts))
             self._bucket.write(name, parts)
             return Batch(*(sum_parts(parts) if summed is None else summed.result()))
 
@@ -155,7 +154,7 @@ class Loader:
         # Checksums let go of the interpreter, and whoever puts one object is alone with them.
         pool = ThreadPoolExecutor(self._readers, "quiver-pack")
         try:
-            made = _begun(partial(pool.map, self._made, pending))
+            made = begun(partial(pool.map, self._made, pending))
             return _taken(map(self._made, pending) if made is None else made)
         finally:
             pool.shutdown(cancel_futures=True)
@@ -174,17 +173,6 @@ class Loader:
         return tuple(
             Item(place, time_ms, encode_payload(segment)) for place, segment in enumerate(segments)
         )
-
-
-def _begun(begin: Callable[[], _Begun]) -> _Begun | None:
-    """Begin something in other threads; None if there are no new ones while the process ends.
-
-    What is under way is brought to its end even then, by whoever is at it.
-    """
-    try:
-        return begin()
-    except RuntimeError:
-        return None
 
 
 def _taken(made: Iterable[Cargo | QuiverError]) -> tuple[list[Cargo], QuiverError | None]:

@@ -35,6 +35,7 @@ from quiver.ship.shipper.cargo import Packer
 from quiver.ship.shipper.loading import Loaded, Loader
 from quiver.ship.shipper.options import ShipOptions
 from quiver.ship.shipper.telling import Ahead, LeftOut, Shipment, Tally, Told, Trouble
+from quiver.ship.shipper.threads import begun_or_done
 from quiver.ship.shipper.underway import Under, Way
 from quiver.ship.shipper.witness import Place, put_back_lost
 from quiver.units import SECOND
@@ -285,7 +286,7 @@ class Shipper:
         ):
             self._land(way)
         if way.error is None:
-            way.under.append(Under(way.pool.submit(way.loader.load, batch), batch, size))
+            way.under.append(Under(begun_or_done(way.pool, way.loader.load, batch), batch, size))
 
     def _land(self, way: Way) -> None:
         """Append the oldest batch under way, with those behind it that are there, and ack."""

@@ -1,7 +1,8 @@
-"""A restore that failed is run again, by the same restorer."""
+"""A restore that failed is run again, by the same restorer; and one that gets no threads."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -9,8 +10,9 @@ from beside_kit import take
 from shipper_kit import Rig, entries
 
 import quiver
-from quiver.errors import RemoteError, StorageError
-from quiver.ship.shipper import RestoreOptions, Restorer
+from quiver.errors import MissingError, RemoteError, StorageError
+from quiver.ship.objects import own_key
+from quiver.ship.shipper import RestoreOptions, Restorer, arriving
 from quiver.testing import MemoryDisk
 
 
@@ -70,3 +72,36 @@ def test_whatever_act_fails_the_same_restorer_goes_on_with_each_segment_once(con
         check_once(rig, disk)
         act += 7
     assert act > 40
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_all_is_restored_when_a_process_ends_that_gives_no_more_threads(
+    rig, monkeypatch, left
+) -> None:
+    class Ending(ThreadPoolExecutor):
+        submits = 0
+
+        def submit(self, *values, **named):
+            self.submits += 1
+            if self.submits > left:
+                raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+            return super().submit(*values, **named)
+
+    monkeypatch.setattr(arriving, "ThreadPoolExecutor", Ending)
+    shipped(rig)
+    disk = MemoryDisk()
+    assert restorer(rig, disk).run().segment_count == 3
+    check_once(rig, disk)
+
+
+def test_what_cannot_be_fetched_without_threads_is_told_as_ever(rig, monkeypatch) -> None:
+    class Ending(ThreadPoolExecutor):
+        def submit(self, *_, **__):
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(arriving, "ThreadPoolExecutor", Ending)
+    shipped(rig)
+    (key,) = [own_key(rig.bucket, each.location) for each in entries(rig.bucket)][1:2]
+    rig.bucket.delete([key])
+    with pytest.raises(MissingError, match=key):
+        restorer(rig, MemoryDisk()).run()

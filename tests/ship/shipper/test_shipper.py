@@ -15,7 +15,7 @@ from quiver.manifest import StoreManifest
 from quiver.segment import open_bytes, segment_name
 from quiver.ship.batch import decode_batch
 from quiver.ship.objects import own_key
-from quiver.ship.shipper import Shipment, Shipper, Trouble, loading
+from quiver.ship.shipper import Shipment, Shipper, Trouble, loading, shipper
 from quiver.ship.shipper.cargo import Packer
 
 SECONDS = 60
@@ -43,18 +43,22 @@ def test_segments_arrive_as_they_lie_on_the_disk_and_are_acked(rig) -> None:
         assert store.info().segments == 0
 
 
+@pytest.mark.parametrize("rooms", [(loading,), (shipper,), (loading, shipper)])
 def test_what_is_under_way_arrives_when_a_process_ends_that_gives_no_more_threads(
-    rig, monkeypatch
+    rig, monkeypatch, rooms
 ) -> None:
     class Ending(ThreadPoolExecutor):
         def submit(self, *_, **__):
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr(loading, "ThreadPoolExecutor", Ending)
+    for room in rooms:
+        monkeypatch.setattr(room, "ThreadPoolExecutor", Ending)
     with rig.open() as store:
         rig.fill(store, 3, 1, 2)
-        assert rig.ship().segment_count == 3
-        assert arrived(rig.bucket) == list(range(6))
+        assert rig.ship(batch_bytes=1).segment_count == 3
+        rig.fill(store, 1, 1)
+        assert rig.ship().segment_count == 2
+        assert arrived(rig.bucket) == list(range(8))
 
 
 def test_payloads_name_store_core_and_numbers(rig) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from quiver.clock import Clock
-from quiver.errors import MissingError, QuiverError, RemoteError
+from quiver.errors import CapacityError, MissingError, QuiverError, RemoteError
 from quiver.ship.objects import Bucket, Conflict, Tag, UnclearError
 from quiver.ship.queue.manifest import NEW, Manifest, decode_manifest
 from quiver.ship.queue.pace import Pace
@@ -155,6 +155,9 @@ class Changer:
         except Conflict:
             self.counters.conflicts += 1
             trial.refused = (tag,)
+            raise
+        except CapacityError:  # Before it had its name: what is in may be so by an earlier try.
+            trial.is_unsure = tag in trial.unclear
             raise
         except RemoteError as error:
             trial.is_unsure = error.retryable or isinstance(error, UnclearError)

@@ -6,9 +6,9 @@ import pytest
 from faulty_bucket import FaultyBucket
 
 from quiver.errors import CapacityError, FencedError, RemoteError
-from quiver.ship.objects import UnclearError
+from quiver.ship.objects import FolderBucket, UnclearError
 from quiver.ship.queue import MANIFEST_KEY, PAGE, Batch, Item, NewEntry, Queue, QueueOptions, Span
-from quiver.testing import ManualClock
+from quiver.testing import ManualClock, MemoryDisk
 
 STORE_ID = bytes(range(16))
 
@@ -85,6 +85,52 @@ def test_a_store_that_is_silent_is_given_up_and_nobody_knows(bucket, clock) -> N
     assert bucket.calls.count("put_if") < 20
     assert clock.pauses[-1] > 8 * clock.pauses[0]
     assert max(clock.pauses) <= 5
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_folder_that_is_full_says_so_and_has_nothing_of_it(clock, before) -> None:
+    act, fault = 0, None
+    while fault is None or fault.hits:
+        disk = MemoryDisk()
+        bucket = FolderBucket("/queue", disk=disk, clock=clock)
+        queue = queue_on(bucket, clock)
+        for number in range(before):
+            queue.append(new(number))
+        fault = disk.fail(disk.act_count + act, error="ENOSPC")
+        try:
+            queue.append(new(before))
+        except UnclearError as error:
+            assert "after a power cut" in error.message  # noqa: PT017 It is seldom raised.
+        except CapacityError:
+            assert len(locations(bucket)) == before
+            queue.append(new(before))
+        disk.heal()
+        assert locations(bucket) == [new(number).location for number in range(before + 1)]
+        act += 1
+    assert act > 4
+
+
+@pytest.mark.parametrize("fault", ["lost", "missed"])
+def test_behind_a_try_without_an_answer_a_full_store_does_not_say_what_became_of_it(
+    bucket, clock, monkeypatch, fault
+) -> None:
+    queue = queue_on(bucket, clock)
+    queue.append(new(0))
+    put_if, calls = bucket.put_if, []
+
+    def full(*values, **named):
+        calls.append(values)
+        if len(calls) > 1:
+            raise CapacityError("no space left")
+        return put_if(*values, **named)
+
+    monkeypatch.setattr(bucket, "put_if", full)
+    bucket.faults.append(fault)
+    if fault == "missed":
+        with pytest.raises(UnclearError, match="no space left"):
+            queue.append(new(1))
+    else:
+        assert queue.append(new(1)) == [1]
 
 
 @pytest.mark.parametrize("fault", ["lost", "missed", "late"])

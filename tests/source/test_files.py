@@ -271,6 +271,7 @@ def test_types_of_text_may_be_given(tmp_path) -> None:
         ('a,b\n1,"x\n', "ends inside of quotes"),
         ("a,b\n1\n", "columns"),
         ("a,b\n1,2\nz,3\n", "conversion error"),
+        pytest.param(f"{'a' * 140_000},b\n1,2\n", "names no columns", id="a long name"),
     ],
 )
 def test_csv_that_is_wrong_is_told_and_never_half_taken(tmp_path, text: str, fault: str) -> None:

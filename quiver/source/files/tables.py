@@ -96,7 +96,13 @@ class _CsvBlocks:
         self.start += len(header)
         lines = header.decode().splitlines(keepends=True)
         rows = plain_csv.reader(lines, delimiter=separator)
-        self.names: list[str] = next(rows, [])
+        try:
+            self.names: list[str] = next(rows, [])
+        except plain_csv.Error as error:
+            raise SourceError(
+                f"{file.path} has a first line that names no columns: {error}",
+                hint="is it of another format, or has it no header?",
+            ) from error
 
     def walk(self, start: int) -> Iterator[tuple[int, bytes, int]]:
         return _walk(self._file, start, wanted=self._wanted, cut=self._cut)

@@ -82,6 +82,15 @@ class LocalDisk:
         """Give the absolute path."""
         return os.path.join(self.root, path) if path else self.root
 
+    def is_there(self) -> bool:
+        """Whether its path still leads to it: it may have been removed, and another one made."""
+        try:
+            return os.path.samestat(os.stat(self.root), os.fstat(self._descriptor))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise refused(error, "look at", self.root) from error
+
     def stat(self, path: str) -> Stat | None:
         """Look at a path without following links; None if there is nothing."""
         try:

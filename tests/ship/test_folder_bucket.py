@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import stat
 
 import pytest
@@ -130,6 +131,40 @@ def test_a_file_that_was_removed_under_its_writer_fails_the_put(tmp_path, monkey
     monkeypatch.undo()
     assert bytes(bucket.get("x").data) == b"1"
     bucket.put("x", b"2")
+
+
+@pytest.mark.parametrize("act", ["put", "put_if"])
+@pytest.mark.parametrize(
+    ("gone", "is_remade"), [("q/a", False), ("q", False), ("q", True), (f"q/{WORK}", False)]
+)
+def test_a_folder_that_somebody_removed_fails_one_put_and_is_made_again(
+    tmp_path, act, gone, is_remade
+):
+    bucket = FolderBucket(str(tmp_path / "q"))
+    options = (None,) if act == "put_if" else ()
+    bucket.put("a/before", b"1")
+    shutil.rmtree(tmp_path / gone)
+    if is_remade:
+        (tmp_path / gone).mkdir()
+    with pytest.raises(StorageError, match="somebody removed") as refused:
+        getattr(bucket, act)("a/x", b"2", *options)
+    assert not isinstance(refused.value, MissingError)
+    getattr(bucket, act)("a/x", b"2", *options)
+    assert (tmp_path / "q" / "a" / "x").read_bytes() == b"2"
+    assert bytes(bucket.get("a/x").data) == b"2"
+
+
+def test_who_reads_sees_a_folder_that_was_made_in_the_place_of_his(tmp_path):
+    folder = tmp_path / "q"
+    FolderBucket(str(folder)).put("x", b"1")
+    bucket = FolderBucket(str(folder))
+    assert bytes(bucket.get("x").data) == b"1"
+    folder.rename(tmp_path / "old")
+    (tmp_path / "old" / "x").unlink()
+    FolderBucket(str(folder)).put("x", b"2")
+    with pytest.raises(MissingError):
+        bucket.get("x")
+    assert bytes(bucket.get("x").data) == b"2"
 
 
 def test_a_full_disk_leaves_the_old_object_and_nothing_else():

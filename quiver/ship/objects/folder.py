@@ -13,7 +13,7 @@ from __future__ import annotations
 import posixpath
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -60,6 +60,7 @@ class FolderBucket:
         self._base = check_base(path)
         self._clock = clock or SystemClock()
         self._disk = disk
+        self._opened: LocalDisk | None = None
         self._mutex = threading.Lock()
         self._is_ready = False
         self._settled: set[str] = set()
@@ -116,14 +117,15 @@ class FolderBucket:
         """Put an object whose tag nobody wants: it is not made."""
         full = self._full(key)
         parts = pieces_of(data) if isinstance(data, Iterator) else parts_of(data)
-        disk = self._prepare(posixpath.dirname(full))
-        file = write_aside(disk, posixpath.dirname(full), parts)
-        try:
-            with self._locked(disk):
-                self._named(file.finish, full)
-        except BaseException:
-            file.discard()
-            raise
+        with self._put_there(full):
+            disk = self._prepare(posixpath.dirname(full))
+            file = write_aside(disk, posixpath.dirname(full), parts)
+            try:
+                with self._locked(disk):
+                    file.finish(full)
+            except BaseException:
+                file.discard()
+                raise
         self._settle(disk, full)
 
     def put_if(self, key: str, data: Bytes, tag: Tag | None, *, within: float | None = None) -> Tag:
@@ -131,16 +133,18 @@ class FolderBucket:
         del within  # There is no server to wait for.
         full = self._full(key)
         parts = parts_of(data)
-        disk = self._prepare(posixpath.dirname(full))
-        with self._locked(disk):
-            if self._current(disk, full) != tag:
-                raise Conflict(f"{full} in {self.place} is not the one that was read", path=full)
-            file = write_aside(disk, posixpath.dirname(full), parts)
-            try:
-                self._named(file.finish, full)
-            except BaseException:
-                file.discard()
-                raise
+        with self._put_there(full):
+            disk = self._prepare(posixpath.dirname(full))
+            with self._locked(disk):
+                if self._current(disk, full) != tag:
+                    text = f"{full} in {self.place} is not the one that was read"
+                    raise Conflict(text, path=full)
+                file = write_aside(disk, posixpath.dirname(full), parts)
+                try:
+                    file.finish(full)
+                except BaseException:
+                    file.discard()
+                    raise
         self._settle(disk, full)
         return _tag(parts)
 
@@ -191,7 +195,7 @@ class FolderBucket:
             return self._disk
 
     def _open(self, *, create: bool) -> LocalDisk:
-        disk = LocalDisk(self._folder, create=create)
+        disk = self._opened = LocalDisk(self._folder, create=create)
         weakref.finalize(self, disk.close).atexit = False
         return disk
 
@@ -253,6 +257,7 @@ class FolderBucket:
         try:
             yield
         except MissingError as error:
+            self._look_anew()
             raise MissingError(f"there is no {full} in {self.place}", path=full) from error
 
     def _current(self, disk: Disk, full: str) -> Tag | None:
@@ -261,17 +266,30 @@ class FolderBucket:
         except MissingError:
             return None
 
-    def _named(self, finish: Callable[[str], None], full: str) -> None:
-        """Give a file its name; that something is missing then does not mean an object."""
+    @contextmanager
+    def _put_there(self, full: str) -> Iterator[None]:
+        """Put something; that something is missing then does not mean an object."""
         try:
-            finish(full)
+            yield
         except MissingError as error:
-            self._settled.clear()
-            self._is_ready = False
+            with self._mutex:
+                self._settled.clear()
+                self._is_ready = False
+            self._look_anew()
             raise StorageError(
                 f"cannot put {full} in {self.place}: somebody removed the folder, or the new file",
                 path=full,
+                hint="the next put makes the folder again",
             ) from error
+
+    def _look_anew(self) -> None:
+        """Have the folder opened again, if it is not the one that was opened."""
+        with self._mutex:
+            if self._opened is None or self._opened.is_there():
+                return
+            self._disk = self._opened = None  # Others may be at it: it closes with the bucket.
+            self._settled.clear()
+            self._is_ready = False
 
     def _settle(self, disk: Disk, full: str) -> None:
         """Have a new name survive a power cut."""

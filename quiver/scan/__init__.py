@@ -15,6 +15,7 @@
 ``coverage``     up to which number bundles are in segments
 ``dataset``      a scan as a ``pyarrow.dataset.Dataset``, for DuckDB, polars, DataFusion
 ``expressions``  which columns an expression uses
+``ending``       nobody reads ahead into a process that ends
 ===============  ====================================================================
 
 The package may be called: ``quiver.scan(path, slot=...)`` is ``quiver.scan.scan``. So the front

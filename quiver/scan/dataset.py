@@ -21,7 +21,8 @@ import pyarrow.dataset as pads
 
 from quiver.casts.picking import has_stacked_lists, levelled, rows_at
 from quiver.errors import InputError, QuiverError
-from quiver.scan.expressions import columns_of
+from quiver.scan.ending import until_the_end
+from quiver.scan.expressions import columns_of, text_of
 
 if TYPE_CHECKING:
     from quiver.scan.snapshot import SlotPart
@@ -52,7 +53,7 @@ class _Source:
             return self.scan
         if self._last is not None:
             known, filter_, narrow = self._last
-            if known == columns and _equal(filter_, where) and str(filter_) == str(where):
+            if known == columns and _equal(filter_, where) and _same_text(filter_, where):
                 return narrow
         narrow = self.scan.select(columns=columns, where=where)
         self._last = columns, where, narrow
@@ -86,7 +87,7 @@ class _Readable:
     def _batches(self, narrow: Scan) -> Iterator[pa.RecordBatch]:
         """Read a scan; engines tell of an error by its text alone, so it is kept as well."""
         try:
-            yield from narrow.to_reader()
+            yield from until_the_end(narrow.to_reader())
         except QuiverError as error:
             self._source.failures.append(error)
             raise
@@ -298,6 +299,14 @@ def _fragment(scan: Scan, part: SlotPart | None) -> SlotFragment:
 
 def _equal(one: Any, other: Any) -> bool:
     return one is other or (one is not None and other is not None and one.equals(other))
+
+
+def _same_text(one: Filter, other: Filter) -> bool:
+    """Whether two filters read the same: to Arrow some are equal that are not."""
+    if one is None or other is None:
+        return one is other
+    text = text_of(one)
+    return text is not None and text == text_of(other)
 
 
 def _needed(columns: Columns, schema: pa.Schema) -> list[str] | None:

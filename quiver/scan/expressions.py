@@ -12,10 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-__all__ = ["columns_of", "mentioned"]
+__all__ = ["columns_of", "mentioned", "text_of"]
 
 _NUMBERED: Final = "FieldPath("
 """How the text of an expression shows a column by its number."""
+
+
+def text_of(expression: pc.Expression) -> str | None:
+    """Give an expression as text; None if it has none: Arrow cuts long values within a character.
+
+    Who decides by the text takes everything for possible then.
+    """
+    try:
+        return str(expression)
+    except UnicodeDecodeError:
+        return None
 
 
 def mentioned(expression: pc.Expression, names: Iterable[str]) -> list[str]:
@@ -24,8 +35,10 @@ def mentioned(expression: pc.Expression, names: Iterable[str]) -> list[str]:
     It takes no schema: only those whose names stand in the expression's text can be among them, or
     all, if it has a column by its number.
     """
-    text = str(expression)
-    return [name for name in dict.fromkeys(names) if name in text or _NUMBERED in text]
+    text = text_of(expression)
+    if text is None or _NUMBERED in text:
+        return list(dict.fromkeys(names))
+    return [name for name in dict.fromkeys(names) if name in text]
 
 
 def columns_of(expression: pc.Expression, schema: pa.Schema) -> list[str]:
@@ -37,7 +50,8 @@ def columns_of(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     """
     _bind(expression, schema)
     needed = mentioned(expression, schema.names)
-    if _NUMBERED in str(expression) or not _fits(expression, schema, needed):
+    is_numbered = _NUMBERED in (text_of(expression) or "")
+    if is_numbered or not _fits(expression, schema, needed):
         return list(dict.fromkeys(schema.names))
     for name in list(needed):
         rest = [other for other in needed if other != name]

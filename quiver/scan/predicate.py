@@ -22,6 +22,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 from pyarrow import types as kinds
 
+from quiver.scan.expressions import text_of
 from quiver.segment.bounds import value_type
 
 __all__ = ["ColumnFacts", "Facts", "possible"]
@@ -56,7 +57,8 @@ def possible(where: Expression, schema: pa.Schema, facts: Sequence[Facts]) -> li
     ``schema`` is that of the rows. False is certain; True says nothing. Where a filter names NaN
     nothing is certain, for Arrow then takes a range for an answer that it is not.
     """
-    if _NAN.search(str(where)):
+    text = text_of(where)
+    if text is None or _NAN.search(text):
         return [True] * len(facts)
     plain = pa.schema([pa.field(f.name, _comparable(f.type)) for f in schema])
     exact = {f.name for f in schema if not _is_small_decimal(value_type(f.type))}

@@ -11,12 +11,14 @@ from typing import Any, Literal, TypeAlias, get_args
 import pyarrow.compute as pc
 
 from quiver.errors import InputError
+from quiver.scan.expressions import text_of
 from quiver.scan.times import TimeRange, event_range, ingestion_range
 
 __all__ = ["Query", "Verify", "checked_path"]
 
 Verify: TypeAlias = Literal["lazy", "full", "off"]
 
+_EVERYTHING: Any = pc.scalar(True)
 _NUMBERED = re.compile(r"\bFieldPath\([0-9]")
 
 
@@ -86,12 +88,14 @@ def _checked_where(where: object) -> Any:  # noqa: ANN401
             f"where: {where!r} is no expression",
             hint='say where=pyarrow.compute.field("column") > 5',
         )
-    if where is not None and _NUMBERED.search(str(where)):
+    if where is None or _EVERYTHING.equals(where):
+        return None  # All rows pass it, with or without columns.
+    if _NUMBERED.search(text_of(where) or ""):
         raise InputError(
             f"where: {where} has a column by its number",
             hint="name it: which number it has depends on the columns that are read",
         )
-    return None if str(where) == "true" else where  # All rows pass it, with or without columns.
+    return where
 
 
 def _checked_columns(columns: object) -> tuple[str, ...]:

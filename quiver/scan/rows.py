@@ -11,6 +11,7 @@ from pyarrow import acero
 
 from quiver.casts.picking import has_stacked_lists
 from quiver.errors import InputError
+from quiver.scan.expressions import text_of
 
 __all__ = ["check_fits", "mask_of", "passing"]
 
@@ -42,7 +43,7 @@ def check_fits(where: Expression, schema: pa.Schema) -> None:
         passing(schema.empty_table(), where)
     except (pa.ArrowException, TypeError) as error:
         raise InputError(
-            f"where: {where} does not fit the rows: {error}",
+            f"where: {text_of(where) or 'it'} does not fit the rows: {error}",
             hint=f"the columns that it may use are: {', '.join(schema.names)}",
         ) from error
 

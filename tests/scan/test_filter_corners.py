@@ -97,3 +97,33 @@ def test_times_at_the_ends_of_64_bits_are_found(tmp_path):
         ((None, -(2**63)), 0),
     ]:
         assert quiver.scan(tmp_path, slot="rows", event_time=span).count_rows() == count
+
+
+def test_a_column_may_be_called_as_what_is_true_is_shown(tmp_path):
+    table = pa.table({"true": [True, False, False], "c": [1, 2, 3]})
+    with quiver.open(tmp_path, slots=["s"], worker=False) as store:
+        store.append({"s": table})
+        store.finalize()
+    for where in (pc.field("true"), ~pc.field("true"), pc.scalar(True)):
+        found = quiver.scan(tmp_path, slot="s", where=where).to_table()
+        assert found.equals(table.filter(where))
+
+
+def test_a_filter_that_arrow_cannot_show_is_tried_all_the_same(tmp_path):
+    """It cuts long values after so many bytes, in the midst of a character."""
+    words = ["x" + "日本語" * 20, "y" * 100, "z"]
+    where = pc.field("c").isin(words[:1])
+    with pytest.raises(UnicodeDecodeError):
+        str(where)
+    table = pa.table({"c": words, "d": [1, 2, 3]})
+    with quiver.open(tmp_path, slots=["s"], worker=False) as store:
+        store.append({"s": table})
+        store.finalize()
+    scan = quiver.scan(tmp_path, slot="s", where=where)
+    assert scan.to_table().equals(table.filter(where))
+    assert scan.select(columns=["d"]).to_table().to_pylist() == [{"d": 1}]
+    dataset = quiver.scan(tmp_path, slot="s").dataset()
+    for _ in range(2):
+        assert dataset.to_table(columns=["d"], filter=where).to_pylist() == [{"d": 1}]
+    with pytest.raises(InputError, match="where: it does not fit the rows"):
+        quiver.scan(tmp_path, slot="s", where=pc.field("d").isin(words)).to_table()

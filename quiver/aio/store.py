@@ -249,7 +249,7 @@ class AsyncStore:
         return self._store.closed
 
     @property
-    def worker_failure(self) -> Exception | None:
+    def worker_failure(self) -> BaseException | None:
         """What the worker's last tick raised, if it failed; it tries again at each tick."""
         return self._store.worker_failure
 

@@ -47,14 +47,14 @@ class Announcer:
 
     def run(self) -> None:
         """Tell all there is to tell; the first error is raised when everybody was told."""
-        first: Exception | None = None
+        first: BaseException | None = None
         with self._telling:
             while self._waiting:
                 info = self._waiting.popleft()
                 for callback in tuple(self._callbacks.values()):
                     try:
                         callback(info)
-                    except Exception as error:  # noqa: BLE001 Raised below.
+                    except BaseException as error:  # noqa: BLE001 Raised below.
                         first = first or error
         if first is not None:
             raise first

@@ -358,7 +358,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         return self._worker
 
     @property
-    def worker_failure(self) -> Exception | None:
+    def worker_failure(self) -> BaseException | None:
         """What the worker's last tick or the last segment raised; each tick tries again."""
         if self._worker is None:
             return None

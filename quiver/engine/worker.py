@@ -57,7 +57,7 @@ class Worker:
 
     def __init__(self, name: str = "quiver-worker") -> None:
         """Start to wait for jobs, in a thread of this name."""
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         # Its lock is reentrant: a task that is collected may post what it leaves behind.
         self._turn = threading.Condition()
         self._jobs: deque[Job] = deque()
@@ -159,12 +159,16 @@ class Worker:
     def _run(self) -> None:
         try:
             while self._wait():
-                self._do_jobs()
-                self._write_if_asked()
-                self._flush_if_asked()
-                self._tick_if_due()
+                self._take_turn()
         finally:
             self._end()
+
+    def _take_turn(self) -> None:
+        for act in (self._do_jobs, self._write_if_asked, self._flush_if_asked, self._tick_if_due):
+            try:
+                act()
+            except BaseException as error:  # noqa: BLE001 A callback that exits ends no thread.
+                self._keep(error)
 
     def _wait(self) -> bool:
         """Wait until there is something to do; False if that is to end."""
@@ -196,7 +200,7 @@ class Worker:
                 job = self._jobs.popleft()
             try:
                 job.run()
-            except Exception as error:  # noqa: BLE001 Nobody waits for it; the others go on.
+            except BaseException as error:  # noqa: BLE001 Nobody waits for it; the others go on.
                 if self.failure is None:
                     self._events.warning("worker.job_failed", error=error)
                     self._events.tell()
@@ -231,14 +235,14 @@ class Worker:
             self.failure = error
             self._tick_at = None
             self._stopping = self._stopping or store.closed
-        except Exception as error:  # noqa: BLE001 It is kept for whoever asks; upkeep goes on.
+        except BaseException as error:  # noqa: BLE001 It is kept for whoever asks; upkeep goes on.
             if self.failure is None:
                 self._events.warning("worker.tick_failed", error=error)
             self._keep(error)
         finally:
             self._events.tell()
 
-    def _keep(self, error: Exception) -> None:
+    def _keep(self, error: BaseException) -> None:
         # Without the frames, which may hold a whole segment.
         self.failure = copy.copy(error) if isinstance(error, QuiverError) else error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from store_kit import SLOTS, bundle
 
 import quiver
 from quiver.segment import SegmentInfo
+from quiver.testing import ManualClock
 
 PATIENCE = 30
 
@@ -74,3 +76,27 @@ def test_a_failure_in_the_worker_is_kept_and_harms_nothing(path: Path) -> None:
         store.finalize()
         assert told.wait(PATIENCE)
         store.append(bundle(1))
+
+
+def test_a_callback_that_exits_ends_no_worker_and_keeps_nobody_from_being_told(path: Path) -> None:
+    heard: list[int] = []
+    told = threading.Event()
+    clock = ManualClock()  # No tick comes, which would forget the failure.
+    with quiver.open(path, slots=SLOTS, clock=clock) as store:
+
+        def hear(info: SegmentInfo) -> None:
+            heard.append(info.segment_seq)
+            if len(heard) == 2:
+                told.set()
+
+        store.on_finalize(lambda _info: sys.exit(3))
+        store.on_finalize(hear)
+        for number in range(2):
+            store.append(bundle(number))
+            store.finalize()
+        assert told.wait(PATIENCE)
+        assert store.append(bundle(2), wait=False).wait("1h") == 2
+        assert store.worker is not None
+        assert not store.worker.ended
+        assert isinstance(store.worker_failure, SystemExit)
+    assert heard == [0, 1]

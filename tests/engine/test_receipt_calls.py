@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 
 import pytest
@@ -47,6 +48,16 @@ def test_who_syncs_for_all_does_not_get_what_one_raises(open_gated, no_ticks, to
     store.append(bundle(0), wait=False).call(broken)
     assert store.append(bundle(1), wait=False).wait() == 1
     assert [record.message for record in told.records] == ["receipt.call_failed"]
+
+
+def test_one_that_exits_ends_no_worker(open_gated) -> None:
+    store = open_gated(wal={"flush_interval": "1h"})
+    last = threading.Event()
+    store.append(bundle(0), wait=False).call(lambda _: sys.exit(3))
+    store.append(bundle(1), wait=False).call(lambda _: last.set())
+    store.hasten()
+    assert last.wait(PATIENCE)  # Who is behind it is told by the next tick.
+    assert not store.worker.ended
 
 
 @pytest.mark.parametrize("end", ["finalize", "refused", "close"])

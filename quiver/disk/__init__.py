@@ -43,6 +43,7 @@ from quiver.disk.held import HeldDisk
 from quiver.disk.holder import lock_holders
 from quiver.disk.inside import FolderDisk
 from quiver.disk.local import LocalDisk, folder_path
+from quiver.disk.local_file import lacks_descriptors
 from quiver.disk.measure import folder_bytes
 from quiver.disk.overlay import OverlayDisk
 from quiver.disk.own import fresh_name, process_id
@@ -83,6 +84,7 @@ __all__ = [
     "is_mapped",
     "is_temporary",
     "keep_memory",
+    "lacks_descriptors",
     "let_go",
     "lock_holders",
     "lock_within",

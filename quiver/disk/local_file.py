@@ -14,7 +14,7 @@ from quiver.disk.calls import punch_hole, write_back
 from quiver.disk.vfs import Bytes
 from quiver.errors import CapacityError, MissingError, QuiverError, StorageError
 
-__all__ = ["LocalFile", "refused"]
+__all__ = ["LocalFile", "lacks_descriptors", "refused"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _WRITE_MAX = 1 << 30
@@ -36,6 +36,11 @@ def refused(error: OSError, act: str, path: str) -> QuiverError:
     elif number == errno.ELOOP:
         hint = "links are not followed inside a store"
     return StorageError(text, path=path, errno=number, hint=hint)
+
+
+def lacks_descriptors(error: QuiverError) -> bool:
+    """Whether there was no descriptor for an act: then none of it was done."""
+    return isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class LocalFile:

@@ -214,6 +214,8 @@ class Core:
     aside_bytes: int = 0
     """What checkpoint, inboxes and dead letters take on the disk, as last measured."""
     acks_unsynced: bool = False
+    segments_unsynced: bool = False
+    """Whether a segment that was deleted may come back with a power cut."""
     floor: Floor = field(default=Floor(0, 0))
     """The last one in ack.log, durable."""
     last_end: tuple[Place, int] = (Place(0, 0), 0)

@@ -14,7 +14,7 @@ from quiver.engine.core import Core
 from quiver.engine.delivery import release_forgotten
 from quiver.engine.fold import fold
 from quiver.engine.orphans import remove_orphans
-from quiver.engine.outcomes import checkpoint
+from quiver.engine.outcomes import checkpoint, sync_segments
 from quiver.engine.outgoing import settle
 from quiver.engine.saving import save_progress
 from quiver.engine.sealed import finalize, seal, wait_for_writer
@@ -69,7 +69,7 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
         core.check_open()
 
     outcomes = fold, remove_orphans, sync_acks
-    steps = rest, delete, finalize, check_open, save_progress, reclaim
+    steps = rest, delete, sync_segments, finalize, check_open, save_progress, reclaim
     _each(core, *outcomes, *steps, _checkpoint_if_large, keep_ages, keep_beating, _fill_reserve)
     return deleted
 

@@ -25,14 +25,22 @@ from quiver.acks import (
 from quiver.acks import Replay as AckReplay
 from quiver.acks.format import FRAME_SIZE
 from quiver.acks.opening import LOG_NAME
-from quiver.disk import Disk
+from quiver.disk import Disk, lacks_descriptors
 from quiver.engine.core import Core, RecoveryReport
 from quiver.errors import CapacityError, DamagedEntry, QuiverError
 from quiver.segment import Catalog
 from quiver.subscriber import NackSnapshot, Registry, SegmentSnapshot, SubscriberSnapshot
 from quiver.wal import ACTIVE_NAME
 
-__all__ = ["append", "apply", "checkpoint", "open_outcomes", "restore_registry", "snapshot_of"]
+__all__ = [
+    "append",
+    "apply",
+    "checkpoint",
+    "open_outcomes",
+    "restore_registry",
+    "snapshot_of",
+    "sync_segments",
+]
 
 
 def open_outcomes(
@@ -152,8 +160,28 @@ def append(core: Core, records: Sequence[Record]) -> None:
     core.metrics.add("quiver.acks.records", len(records))
 
 
+def sync_segments(core: Core) -> None:
+    """Return once no segment that was deleted comes back with a power cut.
+
+    A folder that could not even be opened was not synced in part: that may be tried again.
+    """
+    if not core.segments_unsynced:
+        return
+    try:
+        core.disk.sync_dir(core.path("segments"))
+    except QuiverError as error:
+        if not lacks_descriptors(error):
+            core.fault = error
+        raise
+    core.segments_unsynced = False
+
+
 def checkpoint(core: Core) -> None:
-    """Write what every subscriber did as a snapshot and start ack.log afresh."""
+    """Write what every subscriber did as a snapshot and start ack.log afresh.
+
+    Of segments that are gone nothing is in it: should one come back, all of it would be open.
+    """
+    sync_segments(core)
     subscribers = tuple(_state(snapshot) for snapshot in core.registry.snapshot())
     floor = Floor(core.next_segment_seq, core.covered_wal_seq + 1)
     core.acks.checkpoint(Checkpoint(core.acks.record_seq, floor, subscribers))

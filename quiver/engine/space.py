@@ -14,7 +14,7 @@ from quiver.disk import remove
 from quiver.engine.ages import expired_segments
 from quiver.engine.census import least_bytes, measure_aside, usage, used_bytes
 from quiver.engine.core import Core
-from quiver.engine.outcomes import append, checkpoint
+from quiver.engine.outcomes import append, checkpoint, sync_segments
 from quiver.engine.saving import without_last_copies
 from quiver.engine.tally import count_dropped, count_evicted, count_expired, unresolved
 from quiver.engine.timekeeping import keep_times
@@ -302,8 +302,7 @@ def write_off_segment(core: Core, segment_seq: int, reason: int) -> dict[str, in
 
     Gives how many that were, by name of the subscriber.
     """
-    now = core.clock.wall_ns()
-    ids = core.registry.ids
+    now, ids = core.clock.wall_ns(), core.registry.ids
     records = [
         Dropped(subscriber_id, segment_seq, first, count, now, reason)
         for name, subscriber_id in ids.items()
@@ -340,11 +339,12 @@ def delete_segments(core: Core, segment_seqs: Sequence[int]) -> None:
             continue
         core.catalog.remove(segment_seq)
         core.registry.remove_segment(segment_seq)
+    core.segments_unsynced = True
     try:
-        core.disk.sync_dir(core.path("segments"))
-    except QuiverError as error:
-        core.fault = error
-        raise
+        sync_segments(core)
+    except QuiverError:
+        if core.fault is not None:  # Otherwise the next tick tries it again, and tells.
+            raise
     core.announce()  # An append may wait for the room.
     if refusal is not None:
         raise refusal

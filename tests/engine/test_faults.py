@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from store_kit import bundle, numbers, on_memory
 
 import quiver
 from quiver.errors import StorageError
-from quiver.testing import MemoryDisk
+from quiver.testing import MemoryDisk, crash_images
 
 
 def test_a_failed_finalize_keeps_the_bundles_and_is_tried_again() -> None:
@@ -90,6 +92,45 @@ def test_a_segment_whose_name_may_not_be_durable_poisons_the_store() -> None:
     again = on_memory(MemoryDisk(disk.tree))
     again.finalize()
     assert numbers(again) == [0]
+
+
+class Crowded(MemoryDisk):
+    """A disk on which nobody can open the folder of segments for a while."""
+
+    no_descriptors = False
+
+    def sync_dir(self, path: str) -> None:
+        if self.no_descriptors and path.endswith("segments"):
+            raise StorageError("too many open files", path=path, errno=errno.EMFILE)
+        super().sync_dir(path)
+
+
+def test_a_folder_that_cannot_be_opened_after_a_deletion_is_synced_later() -> None:
+    disk = Crowded()
+    store = on_memory(disk, acks={"max_size": 1})  # A checkpoint at each tick.
+    store.subscribe("reader")
+    for number in range(2):
+        store.append(bundle(number))
+        store.finalize()
+    subscription = store.subscribe("reader", order="newest")
+    subscription.poll().ack()
+    disk.no_descriptors = True
+    for _ in range(2):
+        with pytest.raises(StorageError, match="too many open files"):
+            store.maintain()
+    assert store.info().segments == 1
+    assert store.append(bundle(2)) == 2  # It goes on: no sync failed.
+    history = disk.history
+    for image in crash_images(history, model="posix", budget=50, points=[len(history.ops)]):
+        again = on_memory(image.disk())
+        again.finalize()
+        assert numbers(again) == [0, 2]  # Not 1, though its segment may be there again.
+    disk.no_descriptors = False
+    store.maintain()
+    history = disk.history
+    for image in crash_images(history, model="posix", budget=50, points=[len(history.ops)]):
+        assert [e.name for e in image.disk().list_dir("core_0/segments")] == [f"{0:016}.qseg"]
+    store.close()
 
 
 def test_every_act_may_fail_once_and_nothing_acknowledged_is_lost() -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "ack",
     "claim",
     "defer",
+    "follow_clock",
     "give_up",
     "nack",
     "open_claimed",
@@ -63,7 +64,7 @@ def claim(desk: Desk, name: str, *, order: Order = oldest, limit: int = 1) -> Cl
     desk.check()
     release_forgotten(desk)
     now = desk.clock.wall_ns()
-    desk.registry.member(name).last_seen_ns = now
+    desk.registry.member(name).see(now)
     return desk.registry.claim(name, now, order=order, limit=limit)
 
 
@@ -72,6 +73,15 @@ def release_forgotten(desk: Desk) -> None:
     while desk.forgotten:
         desk.registry.release(desk.forgotten.popleft())
         desk.announce()
+
+
+def follow_clock(desk: Desk) -> None:
+    """See to it that what waits is not kept waiting by a clock that was set back."""
+    now = desk.clock.wall_ns()
+    for name in desk.registry.names():
+        member = desk.registry.member(name)
+        if now < member.last_seen_ns:
+            member.see(now)
 
 
 def open_claimed(desk: Desk, claim: Claim) -> OpenedSegment:
@@ -158,7 +168,8 @@ def _postpone(desk: Desk, claim: Claim, error: QuiverError) -> None:
         desk.missing_segments.add(claim.segment_seq)
         desk.metrics.add("quiver.segment.missing")
         desk.events.warning("segment.missing", segment_seq=claim.segment_seq, error=error)
-    desk.registry.nack(claim, desk.clock.wall_ns() + desk.config.subscriber.retry_max)
+    now = desk.clock.wall_ns()
+    desk.registry.nack(claim, now + desk.config.subscriber.retry_max, at_ns=now)
 
 
 def ack(desk: Desk, claim: Claim) -> None:
@@ -217,7 +228,7 @@ def nack(desk: Desk, claim: Claim, delay_ns: int | None, *, reason: str) -> None
     ]
     with desk.whole():
         desk.outlet.append(records)
-        desk.registry.nack(claim, due_ns)
+        desk.registry.nack(claim, due_ns, at_ns=now)
     if _is_first(desk, "nacked", claim):
         name = desk.registry.name_of(claim.subscriber_id)
         desk.events.info(

@@ -294,6 +294,7 @@ def _fold_nacks(core: Core, member: Member, inbox: Inbox) -> None:
                         record.bundle_index,
                         record.attempt,
                         record.not_before_ns,
+                        record.at_ns,
                     ),
                 )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from quiver.engine.ages import keep_ages, save_ages
 from quiver.engine.census import measure_aside, used_bytes
 from quiver.engine.core import Core
-from quiver.engine.delivery import release_forgotten
+from quiver.engine.delivery import follow_clock, release_forgotten
 from quiver.engine.fold import fold
 from quiver.engine.orphans import remove_orphans
 from quiver.engine.outcomes import checkpoint, sync_segments
@@ -55,6 +55,7 @@ def tick(core: Core, *, finalize: Callable[[Core], object] = finalize_if_due) ->
     """
     core.check()
     release_forgotten(core)
+    follow_clock(core)
     deleted = 0
 
     def delete(core: Core) -> None:

@@ -113,7 +113,11 @@ def apply(registry: Registry, record: Record) -> None:
         )
     elif isinstance(record, Nack):
         nack = NackSnapshot(
-            record.segment_seq, record.bundle_index, record.attempt, record.not_before_ns
+            record.segment_seq,
+            record.bundle_index,
+            record.attempt,
+            record.not_before_ns,
+            record.at_ns,
         )
         registry.replay_nack(record.subscriber_id, nack)
     elif isinstance(record, Register):

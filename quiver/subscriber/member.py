@@ -101,8 +101,22 @@ class Member:
         del self.claims[claim.token]
         self.offers.give_back(claim.run)
 
-    def nack(self, claim: Claim, not_before_ns: int) -> None:
+    def see(self, now_ns: int) -> None:
+        """Note what time it is by the wall clock, as far as it is known; 0 is not.
+
+        If that was set back, what waits is moved with it: a delay is no longer than it was.
+        """
+        if not now_ns:
+            return
+        back_ns = self.last_seen_ns - now_ns
+        self.last_seen_ns = now_ns
+        if back_ns > 0:
+            self.nacks = {b: (n, max(due - back_ns, 0)) for b, (n, due) in self.nacks.items()}
+            self.offers.move_alarms(back_ns)
+
+    def nack(self, claim: Claim, not_before_ns: int, *, at_ns: int = 0) -> None:
         """Offer each bundle of a claim that stands again from a wall time on."""
+        self.see(at_ns)
         del self.claims[claim.token]
         for index in range(claim.bundle_index, claim.bundle_index + claim.count):
             self.hold_back((claim.segment_seq, index), claim.attempt, not_before_ns)
@@ -112,8 +126,11 @@ class Member:
         self.nacks[bundle] = attempt, not_before_ns
         self.offers.wait(bundle, not_before_ns)
 
-    def replay_nack(self, bundle: Bundle, attempt: int, not_before_ns: int) -> None:
+    def replay_nack(
+        self, bundle: Bundle, attempt: int, not_before_ns: int, *, at_ns: int = 0
+    ) -> None:
         """Do the same to one that may be in somebody's hands: that claim is overtaken."""
+        self.see(at_ns)
         self._overtake(*bundle, 1)
         self.hold_back(bundle, attempt, not_before_ns)
 

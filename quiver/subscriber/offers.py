@@ -136,6 +136,12 @@ class Offers:
         if not nacked.count:
             del self._nacked[segment_seq]
 
+    def move_alarms(self, back_ns: int) -> None:
+        """Offer what waits so much earlier."""
+        self.waiting = {bundle: max(due - back_ns, 0) for bundle, due in self.waiting.items()}
+        self._alarms = [(due_ns, bundle) for bundle, due_ns in self.waiting.items()]
+        heapq.heapify(self._alarms)
+
     def next_alarm_ns(self) -> int | None:
         """Give the wall time at which the first waiting bundle is offered again."""
         while self._alarms:

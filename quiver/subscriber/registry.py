@@ -176,11 +176,11 @@ class Registry:
         if held is not None:
             held.release(claim)
 
-    def nack(self, claim: Claim, not_before_ns: int) -> None:
+    def nack(self, claim: Claim, not_before_ns: int, *, at_ns: int = 0) -> None:
         """Give a claim back as failed: offered again from a wall time on, as the next attempt."""
         held = self._held(claim)
         if held is not None:
-            held.nack(claim, not_before_ns)
+            held.nack(claim, not_before_ns, at_ns=at_ns)
 
     def holds(self, claim: Claim) -> bool:
         """Whether a claim still stands; SubscriberError if it was given back or resolved.
@@ -367,7 +367,7 @@ class Registry:
             return
         bundle = nack.segment_seq, nack.bundle_index
         if not member.progress.is_resolved(*bundle):
-            member.replay_nack(bundle, nack.attempt, nack.not_before_ns)
+            member.replay_nack(bundle, nack.attempt, nack.not_before_ns, at_ns=nack.at_ns)
 
     def _find(self, name: str) -> Member:
         member = self._members.get(name)

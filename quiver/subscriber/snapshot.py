@@ -24,6 +24,8 @@ class NackSnapshot:
     bundle_index: int
     attempt: int
     not_before_ns: int
+    at_ns: int = 0
+    """When that was; 0: as the subscriber was last seen, or before."""
 
 
 @dataclass(frozen=True, slots=True)

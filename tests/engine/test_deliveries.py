@@ -10,6 +10,7 @@ from store_kit import bundle, numbers
 
 import quiver
 from quiver.testing import ManualClock
+from quiver.units import SECOND
 
 
 def segments(path: Path) -> list[str]:
@@ -81,6 +82,38 @@ def test_a_bundle_that_failed_comes_again_after_its_time(opener, clock: ManualCl
     handle.defer()
     handle = subscription.poll()
     assert handle.attempt == 3
+    handle.ack()
+
+
+@pytest.mark.parametrize("asked", ["poll", "tick", "log", "checkpoint"])
+def test_a_bundle_that_failed_before_a_clock_was_set_back_comes_again(
+    opener, clock: ManualClock, asked: str
+) -> None:
+    """Noticed at the next poll or tick, or after a restart from the log or a checkpoint."""
+    now_ns = clock.wall_ns()
+    store = opener({"acks": {"max_size": 1 if asked == "checkpoint" else 1 << 20}})
+    store.append(bundle(0))
+    store.finalize()
+    subscription = store.subscribe("reader")
+    handle = subscription.poll()
+    clock.jump_to(now_ns + (1 << 31) * SECOND)
+    handle.nack(retry_after="1h")
+    if asked == "checkpoint":
+        store.maintain()
+    clock.jump_to(now_ns)
+    if asked in ("log", "checkpoint"):
+        store.close()
+        store = opener()
+        subscription = store.subscribe("reader")
+    if asked == "tick":
+        store.maintain()
+    else:
+        assert subscription.poll() is None
+    clock.step("59m")
+    assert subscription.poll() is None
+    clock.step("2m")
+    handle = subscription.poll()
+    assert handle.attempt == 2
     handle.ack()
 
 

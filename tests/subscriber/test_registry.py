@@ -186,6 +186,35 @@ def test_the_earliest_retry_is_told_whatever_the_order_of_nacks():
     assert registry.next_retry_ns("a") == 300
 
 
+def test_what_waits_is_moved_with_a_clock_that_was_set_back():
+    registry = registry_of("a")
+    held, nacked, early = (registry.claim("a", 0) for _ in range(3))
+    registry.nack(early, 990, at_ns=980)
+    registry.nack(nacked, 1_005, at_ns=1_000)
+    registry.member("a").see(1_002)
+    assert registry.next_retry_ns("a") == 990
+    registry.nack(held, 102, at_ns=100)  # The clock went from 1,002 to 100.
+    assert [nack.not_before_ns for nack in registry.snapshot()[0].nacks] == [102, 103, 88]
+    registry.claim("a", 0, limit=3)
+    assert place(registry.claim("a", 102)) == (0, 0)
+    registry.member("a").see(10)
+    assert [nack.not_before_ns for nack in registry.snapshot()[0].nacks] == [12, 13, 0]
+    assert place(registry.claim("a", 12)) == (0, 2)
+    assert registry.next_retry_ns("a") == 13
+
+
+@pytest.mark.parametrize("at_ns", [1_000, 0])
+def test_a_clock_that_was_set_back_is_noticed_after_a_replay(at_ns):
+    registry = registry_of("a", segments=[(0, 1)])
+    registry.replay_nack(1, NackSnapshot(0, 0, 1, 1_005, at_ns))
+    registry.replay_seen(1, 1_000)
+    snapshot = registry.snapshot()
+    registry.restore(snapshot, {0: 1})
+    registry.member("a").see(50)
+    assert registry.next_retry_ns("a") == 55
+    assert registry.snapshot()[0].last_seen_ns == 50
+
+
 def test_claim_by_reference_works_after_defer_and_while_waiting():
     registry = registry_of("a")
     registry.release(registry.claim("a", 0))

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from quiver.disk import Disk, Watch
 from quiver.engine.core import core_folder, core_numbers
+from quiver.engine.threads import begin_thread
 from quiver.errors import ClosedError, QuiverError, SubscriberError
 from quiver.events import Events
 from quiver.units import SECOND
@@ -49,7 +50,7 @@ class Keeper:
     """A daemon thread that is asleep until a folder changes, or something waits to be committed."""
 
     def __init__(self, kept: Kept, disk: Disk, interval_ns: int) -> None:
-        """Start; what was done is committed within ``interval_ns``."""
+        """Start; what was done is committed within ``interval_ns``. CapacityError: no thread."""
         self.failure: Exception | None = None
         self._kept = kept
         self._events = Events(store=disk.locate(""))
@@ -61,7 +62,11 @@ class Keeper:
         self._busy = threading.Lock()
         self._busy.acquire()
         self._thread = threading.Thread(target=self._run, name="quiver-consumer", daemon=True)
-        self._thread.start()
+        try:
+            begin_thread(self._thread)
+        except BaseException:
+            self._watch.close()
+            raise
         _living.add(self)
 
     def _begin(self, numbers: Sequence[int]) -> Watch:

@@ -38,11 +38,13 @@
 ``inventory``     what a folder of the Rust Quiver holds
 ``takeover``      all of that, in a new store
 ``worker``        the thread that ticks
+``threads``       a thread begins, or the system has none
 ================  =====================================================================
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 
@@ -54,6 +56,7 @@ from quiver.engine.core import Core, RecoveryReport
 from quiver.engine.cores import check_core, open_any
 from quiver.engine.following import Follower
 from quiver.engine.info import StoreInfo
+from quiver.engine.maintenance import let_go
 from quiver.engine.progress import Progress
 from quiver.engine.progress_beside import check_losses, read_all
 from quiver.engine.receipt import Receipt
@@ -61,6 +64,7 @@ from quiver.engine.recovery import RecoveryProgress
 from quiver.engine.stats import CoreStats, SubscriberStats
 from quiver.engine.store import Store
 from quiver.engine.subscription import Subscription
+from quiver.engine.worker import Worker
 from quiver.slots import Slot, SlotTable
 
 __all__ = [
@@ -107,24 +111,37 @@ def open(  # noqa: A001
 
     Raises MissingError if there is no store and no ``slots``, VersionError for other slots or a
     newer format, LockedError if the core, or each that there can be, is being written, InputError
-    for unusable arguments, and DamageError if something is damaged and ``recovery.policy`` is
-    ``strict``.
+    for unusable arguments, CapacityError if there is no room or no thread to be had, and
+    DamageError if something is damaged and ``recovery.policy`` is ``strict``.
     """
     check_core(core)
     table = None if slots is None else SlotTable.of(slots)
     settings = config_of(config)
     if clock is None:
         clock = SystemClock()
-    if disk is not None:
+    with contextlib.ExitStack() as undo:
+        # First: where no thread is to be had, nothing is locked and no core is made.
+        thread = Worker() if worker else None
+        if thread is not None:
+            undo.callback(thread.stop)
+        close = None
+        if disk is None:
+            disk = local = LocalDisk(path, create=table is not None)
+            close = local.close
+            undo.callback(close)
         opened = open_any(disk, core, slots=table, config=settings, clock=clock, watch=progress)
-        return _announced(Store(opened, worker=worker), opened)
-    local = LocalDisk(path, create=table is not None)
-    try:
-        opened = open_any(local, core, slots=table, config=settings, clock=clock, watch=progress)
-    except BaseException:
-        local.close()
-        raise
-    return _announced(Store(opened, worker=worker, let_go=local.close), opened)
+        undo.callback(_abandon, opened, thread)
+        store = Store(opened, worker=thread, let_go=close)
+        undo.pop_all()
+    return _announced(store, opened)
+
+
+def _abandon(core: Core, thread: Worker | None) -> None:
+    """Let go of a core that no store was made of; its worker may have begun."""
+    if thread is not None:
+        thread.stop()
+    let_go(core)
+    core.held.release()
 
 
 def _announced(store: Store, core: Core) -> Store:

@@ -17,6 +17,7 @@ from quiver.acks.opening import LOG_NAME
 from quiver.engine.adoption import adopt_core
 from quiver.engine.core import Core
 from quiver.engine.numbers import core_bytes, core_folder, core_numbers
+from quiver.engine.threads import begin_thread
 from quiver.errors import LockedError, QuiverError
 from quiver.units import SECOND
 from quiver.wal import ACTIVE_NAME
@@ -74,10 +75,11 @@ class Neighbours:
             if self._is_due(self._turn):
                 name = f"quiver-adopt-{self._turn}"
                 arguments = (self._turn, self._signs(self._turn))
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._adopt, args=arguments, name=name, daemon=True
                 )
-                self._thread.start()
+                begin_thread(thread)
+                self._thread = thread  # Not before: one that never began cannot be waited for.
 
     def stop(self) -> None:
         """Break off what was begun, as a crash would, and wait for that."""

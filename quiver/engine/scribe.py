@@ -20,7 +20,7 @@ from quiver.engine.manners import resting
 from quiver.engine.pace import work_of
 from quiver.engine.sealed import try_reclaim, try_write_sealed
 from quiver.engine.worker import Job, Worker
-from quiver.errors import ClosedError, QuiverError
+from quiver.errors import CapacityError, ClosedError, QuiverError
 from quiver.ipc import ARROW_FAULTS
 from quiver.payload import EncodedBundle
 from quiver.segment import OpenSegment
@@ -129,7 +129,7 @@ class Scribe:
 
     def _begin(self, name: str) -> Worker | None:
         if not self._stopped:
-            with contextlib.suppress(RuntimeError):
+            with contextlib.suppress(CapacityError):
                 return Worker(name)
         return None
 

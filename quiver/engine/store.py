@@ -40,7 +40,7 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
     """
 
     def __init__(
-        self, core: Core, *, worker: bool, let_go: Callable[[], None] | None = None
+        self, core: Core, *, worker: Worker | None, let_go: Callable[[], None] | None = None
     ) -> None:
         self._core = core
         self._let_go = let_go
@@ -49,8 +49,8 @@ class Store(SubscriberDesk, DurableDesk, FollowerDesk, StoreFacts):
         core.listeners.add(settling(self._commit))
         self._worker: Worker | None = None
         self._scribe: Scribe | None = None
-        if worker:
-            self.employ(Worker())
+        if worker is not None:
+            self.employ(worker)
 
     def employ(self, worker: Worker) -> None:
         """Let a worker keep up this store; ``quiver.open`` and the asyncio face see to it."""

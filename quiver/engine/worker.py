@@ -25,6 +25,7 @@ from quiver.clock import Clock
 from quiver.engine.core import Core
 from quiver.engine.listeners import Listener
 from quiver.engine.neighbours import Neighbours
+from quiver.engine.threads import begin_thread
 from quiver.errors import ClosedError, QuiverError
 from quiver.events import Events
 from quiver.units import MILLISECOND, SECOND
@@ -56,7 +57,7 @@ class Worker:
     """
 
     def __init__(self, name: str = "quiver-worker") -> None:
-        """Start to wait for jobs, in a thread of this name."""
+        """Start to wait for jobs, in a thread of this name; CapacityError if there is none."""
         self.failure: BaseException | None = None
         # Its lock is reentrant: a task that is collected may post what it leaves behind.
         self._turn = threading.Condition()
@@ -72,7 +73,7 @@ class Worker:
         self._stopping = False
         self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        begin_thread(self._thread)
 
     # asked of it, from any thread ----------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -187,3 +189,23 @@ def test_a_watch_that_cannot_be_made_is_made_later_and_all_else_goes_on(
             handle.ack()
         while consumer.is_dirty or kept._cores != [0, 1, 2]:
             assert kept._thread.is_alive()
+
+
+def test_without_a_thread_to_be_had_a_consumer_keeps_nothing(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    quiver.open(path, slots=["events"]).close()
+    before = os.listdir("/proc/self/fd")
+
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(CapacityError, match="no more threads"):
+            quiver.subscribe(path, "reader")
+    gc.collect()
+    assert os.listdir("/proc/self/fd") == before
+    with quiver.subscribe(path, "reader") as consumer:
+        assert consumer.poll() is None

@@ -108,7 +108,7 @@ def test_without_a_thread_to_be_had_the_append_writes_by_itself(
     store = quiver.open("memory", slots=["events", "notes"], disk=disk, config={"segment": SMALL})
 
     def none_left(name: str) -> None:
-        raise RuntimeError("can't start new thread")
+        raise quiver.CapacityError("no more threads")
 
     monkeypatch.setattr("quiver.engine.scribe.Worker", none_left)
     for n in range(3):

@@ -12,7 +12,7 @@ from store_kit import bundle
 import quiver
 from quiver.clock import SystemClock
 from quiver.engine.waiters import ThreadWaiter
-from quiver.engine.worker import Worker
+from quiver.engine.worker import Listening, Worker
 from quiver.wal import Log
 
 
@@ -129,29 +129,27 @@ def test_jobs_that_never_end_do_not_hold_up_a_sync(open_gated) -> None:
     assert receipt.wait("20s") == 0
 
 
-class Deadly:
-    """A job that the thread which does it does not survive."""
-
-    def run(self) -> None:
-        raise SystemExit
-
-    def refuse(self, error: Exception) -> None:
-        pytest.fail(f"it was not done: {error}")
+def end_thread() -> None:
+    """What a worker may be struck by outside of all that it calls."""
+    raise SystemExit
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.usefixtures("no_ticks")
-def test_a_worker_that_dies_leaves_nobody_waiting(open_gated) -> None:
+def test_a_worker_that_dies_leaves_nobody_waiting(
+    open_gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_gated(wal={"flush_interval": "1h"})
     receipt = store.append(bundle(0), wait=False)
     waiter = ThreadWaiter(receipt._ticket)
     store._commit.add(waiter)
-    store.worker.post(Deadly())
+    monkeypatch.setattr(store.worker, "_take_turn", end_thread)
+    store.hasten()
     with pytest.raises(quiver.ClosedError):
         waiter.wait(SystemClock(), FAR)
     store.worker._thread.join(PATIENCE)
     with pytest.raises(quiver.ClosedError):
-        store.worker.post(Deadly())
+        store.worker.post(Listening(end_thread))
     assert receipt.wait("1h") == 0
 
 

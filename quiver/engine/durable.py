@@ -48,7 +48,8 @@ class DurableDesk(ABC):
         limit_ns = None
         if timeout is not None:
             limit_ns = clock.monotonic_ns() + parse_duration(timeout, key="timeout")
-        if limit_ns is None or worker is None or worker.ended:
+        # In its own thread the worker would be waited for by itself.
+        if limit_ns is None or worker is None or worker.ended or worker.is_current:
             self._make_durable(ticket, limit_ns)
         elif not self._is_settled(ticket):
             waiter = ThreadWaiter(ticket)

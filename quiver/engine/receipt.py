@@ -60,8 +60,8 @@ class Receipt:
 
         ``timeout`` is seconds or a duration such as ``"250ms"``; WaitTimeoutError says that it
         passed, and the call may be repeated. With a timeout the store's worker syncs. Without one,
-        or without a worker, this thread does, unless another one is at it already, and the timeout
-        bounds only the waiting for that one.
+        without a worker, or in what the worker calls, this thread does, unless another one is at it
+        already, and the timeout bounds only the waiting for that one.
 
         Raises PoisonedError after a failed sync, and ClosedError if the store was closed and could
         not make the bundle durable. CapacityError, or StorageError, says that the disk did not take

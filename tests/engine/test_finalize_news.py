@@ -47,6 +47,25 @@ def test_the_worker_tells_of_each_segment_and_may_use_the_store(path: Path) -> N
     assert heard == [(0, "reader"), (1, "reader")]
 
 
+def test_what_the_worker_calls_may_wait_for_a_receipt_for_a_while(path: Path) -> None:
+    waited: list[int | BaseException] = []
+    done = threading.Event()
+    with quiver.open(path, slots=SLOTS, config={"wal": {"flush_interval": "1h"}}) as store:
+
+        def hear(_info: SegmentInfo) -> None:
+            try:
+                waited.append(store.append(bundle(1), wait=False).wait("2s"))
+            except quiver.WaitTimeoutError as error:
+                waited.append(error)
+            done.set()
+
+        store.on_finalize(hear)
+        store.append(bundle(0))
+        store.finalize()
+        assert done.wait(PATIENCE)
+    assert waited == [1]
+
+
 def test_all_are_told_although_one_fails(path: Path) -> None:
     with quiver.open(path, slots=SLOTS, worker=False) as store:
         heard: list[int] = []

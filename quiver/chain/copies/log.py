@@ -60,10 +60,14 @@ class BlockLog:
         """Make an empty one; its name is durable once its folder is synced."""
         file = disk.create(path)
         mark = Mark(0, 0)
-        file.write(0, encode_front(name.number, _digest(name)))
-        file.write(MARK_PLACES[0], encode_mark(mark))
-        file.write(LOG_BEGIN - 1, b"\0")
-        file.sync()
+        try:
+            file.write(0, encode_front(name.number, _digest(name)))
+            file.write(MARK_PLACES[0], encode_mark(mark))
+            file.write(LOG_BEGIN - 1, b"\0")
+            file.sync()
+        except BaseException:
+            file.close()
+            raise
         return cls(file, Extent(), mark=mark, entry_bytes_max=entry_bytes_max)
 
     @classmethod

@@ -84,7 +84,7 @@ class Copies:
             copy = self._copies.get(name)
             damage = self.damaged.get(name)
         if damage is not None:
-            raise damage
+            raise damage.with_traceback(None)  # That of all who asked before would be kept.
         if copy is None:
             raise MissingError(
                 f"{self._rules.node} has nothing of block {name.number} of {name.partition:.120}",
@@ -143,8 +143,12 @@ class Copies:
             name,
             entry_bytes_max=self._rules.entry_bytes_max,
         )
-        copy = BlockCopy(self._disk, state, log=log, rules=self._rules)
-        copy.put_state()
+        try:
+            copy = BlockCopy(self._disk, state, log=log, rules=self._rules)
+            copy.put_state()
+        except BaseException:
+            log.close()
+            raise
         return copy
 
     def keep(self, name: BlockName, parts: Iterable[bytes], finished: Finished) -> None:
@@ -222,10 +226,12 @@ class Copies:
             copy.drop(condemned)
             self._forget(name, copy)
         elif damaged is not None:
-            for kind in (STATE, LOG, SEGMENT, ASIDE):
-                remove(self._disk, file_of(name, kind))
-            self._disk.sync_dir(name.partition)
             with self._lock:
+                if self.damaged.get(name) is not damaged:
+                    return  # A good one was fetched meanwhile.
+                for kind in (STATE, LOG, SEGMENT, ASIDE):
+                    remove(self._disk, file_of(name, kind))
+                self._disk.sync_dir(name.partition)
                 self.damaged.pop(name, None)
 
     # to doubt ----------------------------------------------------------------------------------

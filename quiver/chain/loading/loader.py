@@ -249,8 +249,7 @@ class Loader:
             )
 
     def _check(self) -> None:
-        if self._driver.fault is not None:
-            raise self._driver.fault
+        self._raise_fault()
         if self._driver.is_closed:
             raise ClosedError(f"the loader of {self._partition} was closed")
 
@@ -286,8 +285,12 @@ class Loader:
             self.end()
             self._wait(lambda: self._driver.is_closed or self._driver.fault is not None, timeout)
         self._worker.end()
+        self._raise_fault()
+
+    def _raise_fault(self) -> None:
+        """Raise why it ended; each time without the calls that it came through before."""
         if self._driver.fault is not None:
-            raise self._driver.fault
+            raise self._driver.fault.with_traceback(None)
 
     def __enter__(self) -> Self:
         """Give itself."""
@@ -295,16 +298,25 @@ class Loader:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Close it; behind an exception abandon it, for its chain may take nothing."""
-        if kind is None:
-            self.close()
-        else:
+        if kind is not None:
             self.abandon()
+            return
+        try:
+            self.close()
+        except BaseException:  # Else it goes on, and has the partition, with nobody to end it.
+            self.abandon()
+            raise
 
     def end(self) -> None:
         """Ask for the open block to be sealed for good, once all in it is acknowledged."""
         self._driver.post(Wanted())
 
     def abandon(self) -> None:
-        """Stop at once, as if the process had died: whoever comes next seals the open block."""
+        """Stop at once, as if the process had died: whoever comes next seals the open block.
+
+        In a forked child nothing happens: it is the parent's.
+        """
+        if process_id() != self._process:
+            return
         self._driver.stop()
         self._worker.end()

@@ -36,7 +36,7 @@ from quiver.chain.record import Partition, Record, claimed, committed
 from quiver.chain.rolling import Answered, ClaimNow, CommitNow, CutNow, FenceNow, PlaceNow
 from quiver.chain.workers import Workers
 from quiver.clock import Clock
-from quiver.errors import ClosedError, FencedError, QuiverError, RemoteError
+from quiver.errors import ClosedError, FencedError, InputError, QuiverError, RemoteError
 from quiver.slots import SlotTable
 
 __all__ = ["HURRY", "Surroundings", "Tasks"]
@@ -127,7 +127,10 @@ class Tasks:
         def task() -> None:
             try:
                 with self._lock:
-                    self._post(Begun(self._partition.create(rf, is_rising=is_rising)))
+                    record = self._partition.create(rf, is_rising=is_rising)
+                    if record.is_rising and not is_rising:
+                        raise _rises(self._partition.name)
+                    self._post(Begun(record))
             except QuiverError as error:
                 self._post(Failed(None, error))
 
@@ -380,6 +383,14 @@ class Tasks:
     def slow(self, epoch: int) -> None:
         """Say a little later that a claim was waited for."""
         self.after(Slow(epoch))
+
+
+def _rises(partition: str) -> InputError:
+    """Say that no two bundles of a partition have one time: a block that ends so is not sealed."""
+    return InputError(
+        f"the times of {partition} rise, so its loaders give them",
+        hint="is_rising=False is for partitions that began with it",
+    )
 
 
 def _claimed(by: str, takes_over: bool, record: Record) -> Record:  # noqa: FBT001 For partial.

@@ -98,8 +98,10 @@ def begin(rules: RollRules, record: Record) -> tuple[Roll, Acts]:
 
 
 def close(roll: Roll) -> tuple[Roll, Acts]:
-    """End the open block, and open none."""
+    """End the open block, and open none; who has a place for the next one is not waited for."""
     closing = replace(roll, is_closing=True)
+    if roll.phase is Phase.PLACING:
+        return _commit(closing)
     return _claim(closing) if roll.phase is Phase.WRITING else (closing, ())
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from quiver.chain.metadata import Metadata
-from quiver.chain.peers import BlockName, Holding, Peer
+from quiver.chain.peers import Holding, Peer
 from quiver.chain.record import Block, Partition, Record
 from quiver.chain.sealing import Sealed
 from quiver.clock import Clock
@@ -62,17 +62,8 @@ def _sync_block(node: Peer, holding: Holding, partition: Partition, *, record: R
         return
     if node.name in block.locations:
         node.cut(holding.name, _sealed(block))
-    elif block.digest:  # Else this may be the only one that is left some day.
-        _drop_log(node, holding.name, partition)
-
-
-def _drop_log(node: Peer, name: BlockName, partition: Partition) -> None:
-    """Drop a log that was sealed without this node, unless a segment comes to be listed."""
-    token = node.condemn(name)
-    held = next((each for each in node.status().holdings if each.name == name), None)
-    block = partition.block(partition.read(), name.number)
-    if held is not None and held.finished is None and node.name not in block.locations:
-        node.drop(name, token)
+    # What was sealed without this node may be all that is left one day: whoever repairs has it
+    # dropped once all copies that are listed are there.
 
 
 def _sealed(block: Block) -> Sealed:

@@ -220,7 +220,9 @@ class Tender:
         """Say since when a location has nothing: for long if it answers, and lacks the block."""
         if node in gone_since:
             return gone_since[node]
-        return now_ns - START_DELAY_NS if node in seen.held else self._unheard.get(node, now_ns)
+        if node in seen.held:
+            return now_ns - START_DELAY_NS
+        return self._unheard.setdefault(node, now_ns)  # Nobody says that it was ever there.
 
     def _repair(
         self,

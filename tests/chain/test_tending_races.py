@@ -11,7 +11,6 @@ from chain_world import Client, World
 
 from quiver.chain.peers import BlockName
 from quiver.chain.placing import START_DELAY_NS
-from quiver.chain.serving import sync_with_records
 from quiver.chain.tending import Tender
 from quiver.errors import FencedError
 
@@ -123,31 +122,3 @@ def test_a_copy_that_nobody_lists_is_listed_when_all_others_are_lost(world):
     assert lost in first.locations
     assert not {kept, new} & set(first.locations)
     assert len(first.locations) == 2
-
-
-def test_a_node_drops_no_log_of_which_a_segment_comes_meanwhile():
-    world = World(11, rf=2, nodes=5)
-    life_of(world, FAULTS["none"], rounds=4)
-    block = blocks_of(world)[0]
-    away, kept = block.locations
-    partition = world.partition()
-    partition.amend(block.number, lambda known: known._replace(locations=(kept,)))
-    tend(world, tender_of(world), among=[kept])
-    name = BlockName("core_0", block.number)
-    node = world.machines[away].node
-
-    class Listed:
-        """The node, on which somebody makes a copy and lists it just before it would drop it."""
-
-        def __getattr__(self, method):
-            return getattr(node, method)
-
-        def drop(self, *given):
-            (held,) = [h for h in world.machines[kept].node.status().holdings if h.name == name]
-            node.fetch(name, kept, held.finished)
-            partition.amend(block.number, lambda b: b._replace(locations=(away, kept)))
-            node.drop(*given)
-
-    faults = sync_with_records(Listed(), world.metadata, world.clock)
-    assert [type(each) for each in faults] == [FencedError]
-    check_segments(world, 2)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from chain_oracle import check_partition
 from chain_world import World
-from strikes import Struck, struck_by_alarms
+from strikes import AGAIN, Struck, struck_by_alarms
 
 from quiver.chain.loading import LoaderRules
 from quiver.chain.loading.driver import Driver
@@ -172,7 +172,7 @@ def test_no_interrupt_of_who_does_his_work_stops_a_worker():
     with struck_by_alarms():
         for number in range(300):
             try:
-                signal.setitimer(signal.ITIMER_REAL, 2e-4 + number * 1e-7)
+                signal.setitimer(signal.ITIMER_REAL, 2e-4 + number * 1e-7, AGAIN)
                 while True:
                     worker.lend(lambda: None)
             except Struck:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from chain_oracle import check_partition
 from chain_world import World
-from strikes import Struck, struck_by_alarms
+from strikes import AGAIN, Struck, struck_by_alarms
 
 from quiver.chain.loading import drafts
 from quiver.chain.loading.outbox import Outbox
@@ -121,7 +121,7 @@ def test_no_interrupt_leaves_the_turn_to_a_thread_that_sends_no_more():
     with struck_by_alarms():
         for number in range(300):
             try:
-                signal.setitimer(signal.ITIMER_REAL, 2e-4 + number * 1e-7)
+                signal.setitimer(signal.ITIMER_REAL, 2e-4 + number * 1e-7, AGAIN)
                 while True:
                     turn.run(lambda: None, 5)
                     turn.run_if_free(lambda: None)

@@ -6,7 +6,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Struck", "struck_by_alarms"]
+__all__ = ["AGAIN", "Struck", "struck_by_alarms"]
+
+AGAIN = 5.0
+"""Seconds until the next one: what strikes where Python lets go of an object is not heard."""
 
 
 class Struck(BaseException):

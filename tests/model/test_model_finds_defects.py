@@ -26,7 +26,7 @@ def nothing(*args: object, **named: object) -> None:
 
 
 def no_retry_time(real: Callable) -> Callable:
-    return lambda self, claim, not_before_ns: real(self, claim, 0)
+    return lambda self, claim, not_before_ns, **named: real(self, claim, 0, **named)
 
 
 def no_cover(real: Callable) -> Callable:

@@ -176,7 +176,7 @@ DEFECTS: Final = (
     Defect(
         "a nack is replayed as an ack",
         REGISTRY,
-        "            member.replay_nack(bundle, nack.attempt, nack.not_before_ns)\n",
+        "            member.replay_nack(bundle, nack.attempt, nack.not_before_ns, at_ns=nack.at_ns)\n",
         "            member.resolve(*bundle, 1)\n",
     ),
     Defect(

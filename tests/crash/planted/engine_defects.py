@@ -201,7 +201,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "the folder is not synced after segments are deleted",
-        SPACE,
+        "quiver.engine.outcomes",
         '        core.disk.sync_dir(core.path("segments"))\n',
         "        pass\n",
         harmless="A deleted segment that comes back was finished by all, as its outcomes say, and "

@@ -176,8 +176,8 @@ DEFECTS: Final = (
     Defect(
         "a nack is replayed as an ack",
         REGISTRY,
-        "            member.replay_nack(bundle, nack.attempt, nack.not_before_ns, at_ns=nack.at_ns)\n",
-        "            member.resolve(*bundle, 1)\n",
+        "member.replay_nack(bundle, nack.attempt, nack.not_before_ns, at_ns=nack.at_ns)\n",
+        "member.resolve(*bundle, 1)\n",
     ),
     Defect(
         "a new subscriber is not synced",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import traceback
 
 import pytest
@@ -47,25 +46,6 @@ def test_times_of_a_partition_that_rise_are_not_given_by_callers(tmp_path):
             loader.send(row(1)).wait(PATIENCE)
         with cluster.cursor("p") as cursor:
             assert [value_of(message) for message in cursor] == [0, 1]
-
-
-def test_r30_a_log_that_was_sealed_without_its_node_is_there_if_it_is_the_last(tmp_path):
-    with running(tmp_path, "a", "b", audit=QUICK) as nodes, nodes.cluster() as cluster:
-        loader = cluster.loader("p", ["events"])
-        for number in range(5):
-            loader.send(row(number)).wait(PATIENCE)
-        away = loader.record.open.locations[0]
-        nodes.stop(away)
-        loader.close(PATIENCE)
-        partition = partition_of(nodes)
-        while not partition.block(partition.read(), 0).digest:
-            pass
-        (kept,) = partition.block(partition.read(), 0).locations
-        nodes.stop(kept)
-        shutil.rmtree(tmp_path / kept)
-        nodes.start(away)
-        held = nodes.served[away].node.holdings()
-        assert [(each.name.number, each.length > 0) for each in held] == [(0, True)]
 
 
 def test_an_end_waits_for_no_place_for_a_block_that_nobody_wants():

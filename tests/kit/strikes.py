@@ -6,7 +6,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["AGAIN", "Struck", "struck_by_alarms"]
+import pytest
+
+__all__ = ["AGAIN", "Struck", "interrupt_once", "struck_by_alarms"]
 
 AGAIN = 5.0
 """Seconds until the next one: what strikes where Python lets go of an object is not heard."""
@@ -14,6 +16,19 @@ AGAIN = 5.0
 
 class Struck(BaseException):
     """What the handler raises."""
+
+
+def interrupt_once(patch: pytest.MonkeyPatch, owner: object, step: str, *, behind: bool) -> None:
+    """Have the next call of a step of somebody's interrupted, before it is done or behind that."""
+    act = getattr(owner, step)
+
+    def interrupted(*values: object) -> None:
+        patch.undo()
+        if behind:
+            act(*values)
+        raise KeyboardInterrupt
+
+    patch.setattr(owner, step, interrupted)
 
 
 def _strike(*_: object) -> None:

@@ -19,11 +19,12 @@ _TOLD_MAX: Final = 100
 
 
 def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[QuiverError]:
-    """Cut what was sealed, and drop what is purged, and logs that were sealed without this node.
+    """Cut what was sealed, and drop what is purged or was never used.
 
     Gives what could not be done; the same may be done again. What is open, or is only prepared, is
-    left alone, and so is a partition that has no record, or a block that was given up. A segment is
-    left to whoever tends the partition: it may have been copied here a moment ago, to be listed.
+    left alone, and so is a partition that has no record, or a block that was given up. A segment,
+    and a log that was sealed without this node, are left to whoever tends the partition: the one
+    may have been copied here a moment ago, to be listed, and the other be the last that there is.
     """
     faults: list[QuiverError] = []
     holdings: Iterable[Holding] = node.status().holdings

@@ -98,8 +98,10 @@ def purge_acked(reach: Reach, partitions: Sequence[str] = ()) -> list[Purged]:
     for name in partitions:
         reach.partition(name).read()
     done = []
+    found: dict[str, Marks] = {}
     for partition_name in partitions or reach.partitions():
-        needs = _needs(_all_marks(reach), partition_name)
+        _read_all_marks(reach, found)
+        needs = _needs(found, partition_name)
         if not needs:
             continue
         below, held_by = min(needs)
@@ -107,20 +109,20 @@ def purge_acked(reach: Reach, partitions: Sequence[str] = ()) -> list[Purged]:
     return done
 
 
-def _all_marks(reach: Reach) -> dict[str, Marks]:
+def _read_all_marks(reach: Reach, found: dict[str, Marks]) -> None:
     """Read the marks of everybody, also of who got another name or came while they were read.
 
-    Whoever is renamed has both names for a moment, so one of them is found: names are listed again
-    until there is none that was not read, and none that was gone when it was read and is back.
+    What was ``found`` before is not read again: a floor only rises. Whoever is renamed has both
+    names for a moment, so one of them is found: names are listed again until there is none that was
+    not read, and none that was gone when it was read and is back.
     """
-    found: dict[str, Marks] = {}
     while True:
         wanted = [name for name in _names(reach) if name not in found or found[name].is_gone]
         read = {name: _sound_marks(reach, name) for name in wanted}
         is_settled = all(name in found and marks.is_gone for name, marks in read.items())
         found.update(read)
         if is_settled:
-            return found
+            return
 
 
 def _purge(reach: Reach, name: str, below: int, *, held_by: str) -> Purged:

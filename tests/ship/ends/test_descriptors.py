@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 from ends_kit import Rig, records
+from strikes import interrupt_once
 
 from quiver.errors import DamageError, FencedError, InputError, RemoteError
 from quiver.ship.consumer import Descriptor, Fetcher
@@ -58,19 +59,11 @@ def test_a_batch_that_nobody_got_comes_again(rig, monkeypatch, room, step, behin
     consumer = rig.consumer()
     assert consumer.next_batch().sequence == 0
     place = getattr(consumer, room) if room else consumer
-    act = getattr(place, step)
-
-    def interrupted(*values):
-        monkeypatch.undo()
-        if behind:
-            act(*values)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(place, step, interrupted)
+    interrupt_once(monkeypatch, place, step, behind=behind)
     with pytest.raises(KeyboardInterrupt):
         consumer.next_batch()
     if room:  # Descriptors do not look at the time.
-        monkeypatch.setattr(place, step, interrupted)
+        interrupt_once(monkeypatch, place, step, behind=behind)
         with pytest.raises(KeyboardInterrupt):
             consumer.next_descriptors(2)
     assert consumer.next_batch().sequence == 1

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from ends_kit import WAIT, Rig
+from strikes import interrupt_once
 
 from quiver.errors import CapacityError, ClosedError, InputError, RemoteError, WaitTimeoutError
 from quiver.ship.producer.room import Room
@@ -240,15 +241,7 @@ def test_room_is_given_back_once_wherever_a_call_is_interrupted(
     producer = rig.producer(flush_interval="1h", memory="1MiB", flush_size="1MiB")
     producer.flush(WAIT)  # Its thread waits for what comes.
     owner = getattr(producer, place)
-    act = getattr(owner, step)
-
-    def interrupted(*values):
-        monkeypatch.undo()
-        if behind:
-            act(*values)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(owner, step, interrupted)
+    interrupt_once(monkeypatch, owner, step, behind=behind)
     with pytest.raises(KeyboardInterrupt):
         producer.produce([bytes(600_000)])
     producer.flush(WAIT)

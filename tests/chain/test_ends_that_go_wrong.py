@@ -9,6 +9,7 @@ import traceback
 import pytest
 from cluster_kit import row, running, value_of
 from copies_kit import BLOCK, LAYOUT, LOG, ROUTE, copies
+from held_files import files_held
 from numbers_kit import PATIENCE, QUICK
 from record_kit import begun
 
@@ -118,7 +119,7 @@ def test_a_forked_child_abandons_nothing_of_its_parent(tmp_path, monkeypatch):
 
 def test_room_that_the_disk_refuses_keeps_no_file_open(tmp_path, monkeypatch):
     shelf = Copies(LocalDisk(tmp_path), CopyRules("b"))
-    before = len(os.listdir("/proc/self/fd"))
+    before = files_held(tmp_path)
 
     def refuse(*_):
         raise CapacityError("the disk is full")
@@ -129,7 +130,7 @@ def test_room_that_the_disk_refuses_keeps_no_file_open(tmp_path, monkeypatch):
             for _ in range(5):
                 with pytest.raises(CapacityError):
                     shelf.prepare(ROUTE, LAYOUT)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert files_held(tmp_path) == before
     shelf.prepare(ROUTE, LAYOUT)
 
 

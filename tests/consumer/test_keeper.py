@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import threading
 
 import pyarrow as pa
 import pytest
+from held_files import held
 
 import quiver
 from quiver.consumer import Consumer, keeper
@@ -196,7 +196,7 @@ def test_without_a_thread_to_be_had_a_consumer_keeps_nothing(
 ) -> None:
     path = tmp_path / "store"
     quiver.open(path, slots=["events"]).close()
-    before = os.listdir("/proc/self/fd")
+    before = held(path)
 
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -206,6 +206,6 @@ def test_without_a_thread_to_be_had_a_consumer_keeps_nothing(
         with pytest.raises(CapacityError, match="no more threads"):
             quiver.subscribe(path, "reader")
     gc.collect()
-    assert os.listdir("/proc/self/fd") == before
+    assert not held(path) - before
     with quiver.subscribe(path, "reader") as consumer:
         assert consumer.poll() is None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from held_files import files_held
 
 import quiver
 from quiver.disk import LocalDisk, is_mapped, let_go, read_along
@@ -42,10 +43,6 @@ PROGRAM = """
 """
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def is_in_memory(path: Path) -> bool:
     return str(path) in Path("/proc/self/maps").read_text()
 
@@ -54,9 +51,9 @@ def test_a_map_keeps_no_descriptor_and_goes_with_its_last_view(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"some bytes" * 1000)
     disk = LocalDisk(tmp_path)
-    before = descriptors()
+    before = files_held(tmp_path)
     view = disk.map("file")
-    assert descriptors() == before
+    assert files_held(tmp_path) == before
     path.unlink()
     part = view[5:10]
     buffer = pa.py_buffer(view)

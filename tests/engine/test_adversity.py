@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
 import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from held_files import held
 from store_kit import SLOTS, abandon, bundle, numbers, on_memory
 
 import quiver
@@ -266,16 +264,7 @@ def test_what_stops_the_worker_is_told_to_whoever_appends(
 
 def test_neither_a_store_nor_a_refused_opening_leaks_a_descriptor(path: Path) -> None:
     quiver.open(path, slots=SLOTS).close()
-
-    def held() -> set[tuple[str, str]]:
-        found = set()
-        for number in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(FileNotFoundError):  # That of the list itself.
-                found.add((number, os.readlink(f"/proc/self/fd/{number}")))
-        return found
-
-    gc.collect()  # What other tests left may go meanwhile, and make room for other numbers.
-    before = held()
+    before = held(path)
     with quiver.open(path):
         for _ in range(3):
             with pytest.raises(quiver.LockedError):
@@ -283,7 +272,7 @@ def test_neither_a_store_nor_a_refused_opening_leaks_a_descriptor(path: Path) ->
     for _ in range(3):
         with pytest.raises(quiver.VersionError):
             quiver.open(path, slots=["other"])
-    assert not held() - before
+    assert not held(path) - before
 
 
 def test_a_bundle_that_was_lost_wakes_whoever_waits(path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
 import pytest
+from held_files import held
 from store_kit import SLOTS, bundle
 
 import quiver
@@ -23,14 +23,14 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_thread_to_be_had_nothing_is_opened_and_nothing_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = os.listdir("/proc/self/fd")
+    before = held(path)
     with monkeypatch.context() as patch:
         no_threads(patch)
         for _ in range(3):
             with pytest.raises(quiver.CapacityError, match="no more threads"):
                 quiver.open(path, slots=SLOTS)
     assert not path.exists()
-    assert os.listdir("/proc/self/fd") == before
+    assert not held(path) - before
     with quiver.open(path, slots=SLOTS) as store:
         assert store.info().core == 0
 
@@ -38,8 +38,7 @@ def test_without_a_thread_to_be_had_nothing_is_opened_and_nothing_kept(
 def test_a_store_that_cannot_begin_lets_go_of_its_core(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = os.listdir("/proc/self/fd")
-    threads = threading.active_count()
+    before, threads = held(path), set(threading.enumerate())
 
     def fail(_core: object) -> bool:
         raise KeyboardInterrupt
@@ -48,8 +47,8 @@ def test_a_store_that_cannot_begin_lets_go_of_its_core(
         patch.setattr("quiver.engine.maintenance.seal_if_due", fail)
         with pytest.raises(KeyboardInterrupt):
             quiver.open(path, slots=SLOTS)
-    assert os.listdir("/proc/self/fd") == before
-    assert threading.active_count() == threads
+    assert not held(path) - before
+    assert not set(threading.enumerate()) - threads
     with quiver.open(path, core=0) as store:
         assert store.append(bundle(0)) == 0
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from held_files import files_held
 from store_kit import abandon, bundle, numbers, on_memory
 
 import quiver
@@ -224,31 +224,19 @@ def test_what_moves_while_it_waits_is_found_again(*, punch: bool) -> None:
     assert numbers(store) == list(range(15))
 
 
-def open_files(folder: Path) -> list[str]:
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:
-            continue
-        if target.startswith(str(folder)):
-            found.append(target)
-    return found
-
-
 def test_waiting_bundles_keep_no_file_open(tmp_path: Path) -> None:
     slots = {"main": 0}
     store = quiver.open(tmp_path, slots=slots, worker=False)
     for number in range(3):
         store.append({"main": bundle(number)["events"]})
     abandon(store)
-    before = open_files(tmp_path)
+    before = files_held(tmp_path)
     again = quiver.open(tmp_path, worker=False)
     assert again._core.open_segment.stored_count == 3
     log = str(tmp_path / "core_0/wal/quiver.wal")
-    assert (before.count(log), open_files(tmp_path).count(log)) == (1, 2)
+    assert (before.count(log), files_held(tmp_path).count(log)) == (1, 2)
     again.close()
-    assert open_files(tmp_path) == before
+    assert files_held(tmp_path) == before
 
 
 # While no segment can be written.

@@ -19,6 +19,7 @@ from quiver.chain.record.changes import (
     finished_anew,
     paged,
     purged,
+    released,
     with_block,
 )
 from quiver.chain.record.format import (
@@ -65,5 +66,6 @@ __all__ = [
     "finished_anew",
     "paged",
     "purged",
+    "released",
     "with_block",
 ]

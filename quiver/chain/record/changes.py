@@ -90,6 +90,18 @@ def committed(
     return _followed(record, blocks, following)
 
 
+def released(record: Record, by: str) -> Record:
+    """End a claim that was never committed, by a claim of ``by``'s: nobody has the partition then.
+
+    Nothing changes if it was committed meanwhile, or if a block is open, which has to be sealed.
+    """
+    if not record.sealing_by or record.open is not None:
+        return record
+    taken = claimed(record, by, takes_over=True)
+    closed = committed(taken, Claim(taken.epoch, by), None, following=None)
+    return closed._replace(change=record.change + 1)
+
+
 def abandoned(record: Record, claim: Claim, *, following: Following | None) -> Record:
     """Give up an open block of which no location is left; somebody decided that, and it is kept."""
     _check_claim(record, claim)

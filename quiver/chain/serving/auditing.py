@@ -12,7 +12,7 @@ from quiver.chain.membership import Members
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import BlockName, Peer, as_fault
 from quiver.chain.placing import AUDITOR, Lease
-from quiver.chain.tending import ORPHAN_NS, Auditor, Orphans, seal_open
+from quiver.chain.tending import CLAIMED, ORPHAN_NS, Auditor, Orphans, seal_open
 from quiver.clock import Clock
 from quiver.disk import fresh_name
 from quiver.errors import ConfigError, LockedError, QuiverError
@@ -68,13 +68,20 @@ class Auditing:
         self._clock = clock
         self._rules = rules
         self._lease = Lease(metadata, AUDITOR, f"{node.name}.{fresh_name()}", clock=clock)
-        self._auditor = Auditor(metadata, members, clock=clock, random=secrets.SystemRandom())
+        orphan_ns = int(rules.orphan_seconds * SECOND)
+        self._auditor = Auditor(
+            metadata,
+            members,
+            clock=clock,
+            random=secrets.SystemRandom(),
+            claim_ns=CLAIMED * orphan_ns,
+        )
         self._orphans = Orphans(
             node.name,
             metadata,
             is_fed=is_fed,
             clock=clock,
-            after_ns=int(rules.orphan_seconds * SECOND),
+            after_ns=orphan_ns,
         )
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []

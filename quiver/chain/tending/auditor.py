@@ -11,6 +11,7 @@ from quiver.chain.placing import Node
 from quiver.chain.placing.choose import Random
 from quiver.chain.record import Partition
 from quiver.chain.tending.balancing import Balancer
+from quiver.chain.tending.claims import CLAIM_NS, Claims
 from quiver.chain.tending.nodes import Nodes
 from quiver.chain.tending.tender import Done, Mend, Tender
 from quiver.clock import Clock
@@ -33,7 +34,15 @@ def _always() -> bool:
 class Auditor:
     """Tends all partitions, a pass at a time. Not safe for threads."""
 
-    def __init__(self, metadata: Metadata, nodes: Nodes, *, clock: Clock, random: Random) -> None:
+    def __init__(
+        self,
+        metadata: Metadata,
+        nodes: Nodes,
+        *,
+        clock: Clock,
+        random: Random,
+        claim_ns: int = CLAIM_NS,
+    ) -> None:
         """Take the nodes; whoever looks at them goes on to look each second or so."""
         self._metadata = metadata
         self._nodes = nodes
@@ -41,6 +50,7 @@ class Auditor:
         self._random = random
         self._tenders: dict[str, Tender] = {}
         self._swept: dict[str, int] = {}
+        self._claims = Claims(clock=clock, after_ns=claim_ns)
         self._balancer = Balancer(metadata, nodes, clock=clock)
         self.is_behind = False
         """Whether the last pass left copies to the next one, for it had made enough."""
@@ -119,6 +129,7 @@ class Auditor:
             return [Done("tend", -1, "", error)], []
         try:
             record = partition.read()
+            self._claims.look(partition, record)
             if record.purged_below != self._swept.get(name, 0):
                 partition.sweep(record)
                 self._swept[name] = record.purged_below

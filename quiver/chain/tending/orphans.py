@@ -18,10 +18,11 @@ from quiver.chain.tending.closing import is_same
 from quiver.clock import Clock
 from quiver.errors import MissingError, QuiverError
 
-__all__ = ["ORPHAN_NS", "Orphan", "Orphans"]
+__all__ = ["CLAIMED", "ORPHAN_NS", "Orphan", "Orphans"]
 
 ORPHAN_NS: Final = 30_000_000_000
-_CLAIMED: Final = 10
+CLAIMED: Final = 10
+"""So many times as long, a claim waits."""
 
 
 class Orphan(NamedTuple):
@@ -79,7 +80,7 @@ class Orphans:
             known, since = before.get(name, (record, now))
             since = since if is_same(known, record) else now
             self._since[name] = record, since
-            waits = (place + 1) * (_CLAIMED if record.sealing_by else 1)
+            waits = (place + 1) * (CLAIMED if record.sealing_by else 1)
             if now - since >= waits * self._after_ns:
                 found.append(Orphan(partition, record))
         return found

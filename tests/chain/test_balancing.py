@@ -211,3 +211,17 @@ def test_moves_among_faults_end_with_all_copies(name):
             for location in block.locations:
                 holdings = world.machines[location].node.status().holdings
                 assert BlockName("core_0", block.number) in {each.name for each in holdings}
+
+
+def test_blocks_move_also_while_another_partition_cannot_be_read(world):
+    world.join("d")
+    world.machines["d"].capacity = world.machines["a"].capacity
+    world.metadata.cas("other/record", None, b"what somebody left")
+    auditor, acts = auditor_of(world), []
+    for _ in range(12):
+        acts += [(name, each.act, each.error) for name, done in auditor.audit() for each in done]
+        world.clock.step(SECONDS)
+    assert any((name, act, error) == ("core_0", "move", None) for name, act, error in acts)
+    assert {name for name, _, error in acts if error} == {"other"}
+    assert {act for *_, act, error in acts if error} == {"tend", "balance"}
+    assert sum(check_segments(world, 2)) == len(world.sent)

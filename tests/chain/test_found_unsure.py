@@ -157,3 +157,20 @@ def test_a_tail_that_has_a_stream_asks_nobody(nodes, monkeypatch):
     monkeypatch.setattr(LocalNode, "fence", pytest.fail)
     assert read(nodes.nodes["c"]) == b""
     head.close()
+
+
+def test_r25_without_a_thread_to_ask_the_next_look_asks(nodes, monkeypatch):
+    for name in "abc":
+        nodes.put(name, 1, 2)
+    tail = nodes.start("c")
+
+    def no_thread(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ThreadWorkers, "spawn", no_thread)
+        live = tail.read(BLOCK, 0, live=True)
+        with pytest.raises(RuntimeError):
+            list(live)
+    live = tail.read(BLOCK, len(entry(1)), live=True)
+    assert next(piece for piece in live if piece) == entry(2)

@@ -15,13 +15,15 @@ from quiver.chain.placing import Lease, Node
 from quiver.chain.record import Partition
 from quiver.chain.wire import Server
 from quiver.errors import (
+    CapacityError,
     DamagedEntry,
     InputError,
     LockedError,
     MissingError,
     RemoteError,
+    StorageError,
 )
-from quiver.ship.objects import FolderBucket, MemoryBucket
+from quiver.ship.objects import FolderBucket, MemoryBucket, UnclearError
 from quiver.testing import MemoryDisk
 from quiver.testing.manual_clock import ManualClock
 
@@ -84,7 +86,12 @@ def test_whose_counter_stands_still_for_long_is_gone_until_it_goes_on(machine):
     assert machine.members.gone_since() == {}
 
 
-def test_nobody_is_gone_because_the_metadata_were(machine, monkeypatch):
+@pytest.mark.parametrize(
+    "fault",
+    [RemoteError("the metadata are away", retryable=True), StorageError("stale file handle")],
+    ids=["no answer", "no folder"],
+)
+def test_nobody_is_gone_because_the_metadata_were(machine, monkeypatch, fault):
     for name in "ab":
         machine.node(name).beat()
     machine.members.look()
@@ -93,13 +100,13 @@ def test_nobody_is_gone_because_the_metadata_were(machine, monkeypatch):
     machine.members.look()
 
     def away(*_):
-        raise RemoteError("the metadata are away", retryable=True)
+        raise fault
 
     with monkeypatch.context() as patch:
         patch.setattr(machine.metadata, "keys", away)
         for _ in range(20):
             machine.clock.step("1s")
-            with pytest.raises(RemoteError):
+            with pytest.raises(type(fault)):
                 machine.members.look()
             assert len(machine.members.nodes()) == 2
             assert not machine.members.is_gone("a")
@@ -231,10 +238,85 @@ def test_where_a_node_was_last_is_known_when_metadata_are_down(machine):
     assert caught.value.retryable
 
 
+def test_a_node_whose_disk_is_full_says_that_it_is_there(machine):
+    has_room = [True]
+
+    def rise(generation):
+        if not has_room[0]:
+            raise CapacityError("the disk is full")
+        return generation + 1
+
+    node = Registration(
+        machine.metadata,
+        "a",
+        address="127.0.0.1:1",
+        room=lambda: (0, 100),
+        clock=machine.clock,
+        rise=rise,
+    )
+    assert node.beat().generation == 1
+    has_room[0] = False
+    assert [node.beat().counter for _ in range(25)] == list(range(2, 27))
+    assert node.remembered() == 1
+    has_room[0] = True
+    assert max(node.beat().generation for _ in range(10)) == 2
+
+
+class Late(BucketMetadata):
+    """Keeps a cas on its way, which arrives right before the next one."""
+
+    unanswered = 0
+    held = None
+
+    def cas(self, key, revision, data):
+        if self.unanswered:
+            self.unanswered -= 1
+            self.held = key, revision, data
+            raise UnclearError("no answer", retryable=True)
+        held, self.held = self.held, None
+        if held is not None:
+            super().cas(*held)
+        return super().cas(key, revision, data)
+
+
+def test_a_nodes_own_beat_that_comes_late_is_no_other_nodes(machine):
+    machine.metadata = Late(MemoryBucket())
+    free = iter(range(100))
+    node = Registration(
+        machine.metadata,
+        "a",
+        address="127.0.0.1:1",
+        room=lambda: (next(free), 100),
+        clock=machine.clock,
+    )
+    node.beat()
+    machine.metadata.unanswered = 5
+    with pytest.raises(UnclearError):
+        node.beat()
+    assert node.beat().counter == 3
+
+
+def test_of_two_that_begin_at_once_one_is_told(machine, monkeypatch):
+    first, second = machine.node("a"), machine.node("a", address="127.0.0.1:2")
+    real = machine.metadata.cas
+
+    def overtaken(*args):
+        monkeypatch.setattr(machine.metadata, "cas", real)
+        second.beat()
+        return real(*args)
+
+    monkeypatch.setattr(machine.metadata, "cas", overtaken)
+    with pytest.raises(LockedError, match="another node"):
+        first.beat()
+    second.beat()
+
+
 def test_partitions_are_listed_beside_nodes(machine):
     machine.node("record").beat()
     for name in ("core_1", "nodes", "core_0"):
         Partition(machine.metadata, name, clock=machine.clock).create()
+    for stray in ("bad name/record", ".old/record", "core_0~/record", "a/b/record"):
+        machine.metadata.cas(stray, None, b"what somebody left")
     assert list_partitions(machine.metadata) == ["core_0", "core_1", "nodes"]
     assert [each.name for each in machine.members.look()] == ["record"]
 

@@ -6,12 +6,13 @@ import pytest
 from chain_faults import FAULTS
 from chain_links import Link
 from chain_oracle import life_of
-from chain_tended import blocks_of, check_segments
+from chain_tended import blocks_of, check_segments, whole_world
 from chain_wire_kit import PATIENCE
 from chain_world import Client, World
 
 from quiver.chain.copies.names import SEGMENT, file_of
 from quiver.chain.peers import BlockName
+from quiver.chain.sealing import Sealed
 from quiver.chain.serving import Scrubbing, ScrubRules
 from quiver.chain.tending import Tender
 from quiver.errors import ConfigError, DamagedEntry, StorageError
@@ -81,6 +82,19 @@ def test_a_source_that_is_rotten_is_found_out_when_it_is_copied_from(world):
     tend(world)
     (told,) = world.machines[last].node.damaged()
     assert told.name == name
+
+
+def test_what_is_rotten_serves_nobody_also_where_the_disk_is_full():
+    world = whole_world(11, rf=2, nodes=5, rounds=12)
+    block = blocks_of(world)[0]
+    name, machine = BlockName("core_0", block.number), world.machines[block.locations[0]]
+    machine.node.cut(name, Sealed(block.length, block.last_seq, block.start, block.end, ()))
+    machine.node.finish(name)  # Its log is here yet.
+    rot(world, machine.node.name, block.number)
+    machine.disk.fail(lambda act: act.path.endswith(".copy.tmp"), error="ENOSPC", sticky=True)
+    with pytest.raises(DamagedEntry):
+        machine.node.verify(name)
+    assert [each.name for each in machine.node.damaged()] == [name]
 
 
 def test_it_ends_with_the_node_in_the_middle_of_a_segment(world):

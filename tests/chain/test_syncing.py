@@ -11,6 +11,7 @@ from chain_world import Client, World
 from quiver.chain.peers import BlockName
 from quiver.chain.serving import sync_with_records
 from quiver.chain.tending import Tender
+from quiver.errors import DamageError, StorageError
 
 
 @pytest.fixture
@@ -68,3 +69,42 @@ def test_a_log_that_was_sealed_without_this_node_stays_until_it_is_made_up_for()
     partition.amend(block.number, lambda known: known._replace(rows=1, digest=b"d" * 32))
     assert block.number in sync(world, away)  # It may be the only one that is left by now.
     assert block.number in sync(world, kept)
+
+
+def damaged_copy(world):
+    """Have a segment that is set aside as rotten."""
+    block = first_block(world)
+    node = world.machines[block.locations[0]]
+    name = BlockName("core_0", block.number)
+    file = node.disk.open(f"core_0/{block.number:016d}.qseg", writable=True)
+    file.write(10, b"rotten")
+    file.close()
+    with pytest.raises(DamageError):
+        node.node.verify(name)
+    assert [each.name for each in node.node.damaged()] == [name]
+    return node
+
+
+def test_r41_what_is_damaged_goes_when_it_is_purged_and_not_before(world):
+    machine = damaged_copy(world)
+    sync(world, machine.node.name)
+    assert machine.node.damaged()
+    world.partition().purge(1 << 62)
+    assert sync(world, machine.node.name) == []
+    assert machine.node.damaged() == ()
+    assert [each.name for each in machine.disk.list_dir("core_0")] == ["floor"]
+
+
+def test_what_is_damaged_and_cannot_be_deleted_is_told(world, monkeypatch):
+    machine = damaged_copy(world)
+    world.partition().purge(1 << 62)
+
+    def refuse(*_):
+        raise StorageError("read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.node, "drop", refuse)
+        faults = sync_with_records(machine.node, world.metadata, world.clock)
+    assert "read-only" in str(faults[-1])
+    sync(world, machine.node.name)
+    assert machine.node.damaged() == ()

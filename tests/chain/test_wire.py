@@ -324,6 +324,17 @@ def _nothing():
     return nullcontext()
 
 
+def test_another_node_at_the_address_of_one_answers_nothing_for_it(kept, server):
+    kept.prepare(ROUTE, "layout")
+    moved = RemotePeer("b", lambda: server.address, options=CALM)
+    for call in (moved.status, lambda: moved.drop(BLOCK), lambda: moved.fence(BLOCK, 9)):
+        with pytest.raises(RemoteError, match="a answers where b should be") as caught:
+            call()
+        assert caught.value.retryable
+    assert BLOCK in kept.blocks
+    assert RemotePeer("", lambda: server.address, options=CALM).status().name == "a"
+
+
 def test_no_address_of_other_machines_without_tls(kept):
     for address in ("0.0.0.0:0", "example.org:0", "[::]:0"):
         with pytest.raises(ConfigError, match="no TLS") as caught:

@@ -258,7 +258,7 @@ class Copies:
     ) -> None:
         try:
             is_here = copy.lose_segment(finished)
-        except StorageError:  # Its disk refuses; nobody is served from it all the same.
+        except (StorageError, CapacityError):  # Nobody is served from it all the same.
             is_here = False
         if not is_here:
             self._set_apart(name, copy, damage)

@@ -18,9 +18,10 @@ from quiver.chain.membership.member import (
 from quiver.chain.metadata import Metadata, swap
 from quiver.chain.peers import NodeState, Peer
 from quiver.chain.placing import Node
+from quiver.chain.record import is_partition_name
 from quiver.chain.wire import RemotePeer, WireOptions
 from quiver.clock import Clock
-from quiver.errors import DamageError, MissingError, RemoteError
+from quiver.errors import DamageError, MissingError, QuiverError, RemoteError
 
 __all__ = ["GONE_NS", "Members", "list_partitions"]
 
@@ -34,12 +35,12 @@ _RECORD: Final = "/record"
 
 
 def list_partitions(metadata: Metadata) -> list[str]:
-    """List the partitions that there are, sorted."""
+    """List the partitions that there are, sorted; what has no name of one is none."""
     keys = metadata.keys("")
     return sorted(
         name
         for key in keys
-        if key.endswith(_RECORD) and "/" not in (name := key.removesuffix(_RECORD))
+        if key.endswith(_RECORD) and is_partition_name(name := key.removesuffix(_RECORD))
     )
 
 
@@ -81,7 +82,7 @@ class Members:
         try:
             keys = list(self._metadata.keys(PREFIX))
             found = [self._read(name) for key in keys if (name := name_in(key))]
-        except RemoteError:
+        except QuiverError:
             with self._lock:
                 self._is_away = True
             raise

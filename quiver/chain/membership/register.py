@@ -15,10 +15,11 @@ from quiver.chain.membership.member import (
     encode_member,
     key_of,
 )
-from quiver.chain.metadata import Metadata, swap
+from quiver.chain.metadata import Kept, Metadata, swap
 from quiver.chain.peers import NodeState, as_fault
 from quiver.clock import Clock
 from quiver.errors import (
+    CapacityError,
     DamageError,
     InputError,
     LockedError,
@@ -31,6 +32,7 @@ __all__ = ["BEAT_SECONDS", "Registration"]
 
 BEAT_SECONDS: Final = 1.0
 _RISE_BEATS: Final = 10
+_TRIES_MAX: Final = 3
 
 
 class Registration:
@@ -76,41 +78,46 @@ class Registration:
         """
         with self._lock:
             key = key_of(self._name)
-            try:
-                kept = self._metadata.get(key)
-            except MissingError:
-                kept = None
-            counter, generation = 1, 0
-            if kept is not None:
-                before = self._decoded(kept.data)
-                if before is not None:
-                    counter, generation = before.counter + 1, before.generation
+            for _ in range(_TRIES_MAX):  # A beat of its own that was late may be first.
+                kept, before = self._before(key)
                 is_other = before is not None and before.address != self._address
-                if self._has_beaten and is_other:
-                    raise LockedError(
-                        f"another node of the name {self._name} says that it is there",
-                        hint="give each node a name of its own",
-                    )
-            free, total = self._room()
-            member = Member(
-                *(self._name, self._address, self._host, self.state),
-                *(free, total, counter, self._risen(generation)),
+                if is_other and self._has_beaten:
+                    break
+                member = self._next(before)
+                data = encode_member(member)
+                if swap(self._metadata, key, kept, data=data, clock=self._clock):
+                    self._has_beaten = True
+                    return member
+                if not self._has_beaten:
+                    break  # Two begin at once.
+            raise LockedError(
+                f"another node of the name {self._name} says that it is there",
+                hint="give each node a name of its own",
             )
-            if not swap(self._metadata, key, kept, data=encode_member(member), clock=self._clock):
-                raise LockedError(
-                    f"another node of the name {self._name} says that it is there",
-                    hint="give each node a name of its own",
-                )
-            self._has_beaten = True
-            return member
+
+    def _before(self, key: str) -> tuple[Kept | None, Member | None]:
+        """Give the entry that there is, and what it says."""
+        try:
+            kept = self._metadata.get(key)
+        except MissingError:
+            return None, None
+        return kept, self._decoded(kept.data)
+
+    def _next(self, before: Member | None) -> Member:
+        counter, generation = (before.counter + 1, before.generation) if before else (1, 0)
+        free, total = self._room()
+        return Member(
+            *(self._name, self._address, self._host, self.state),
+            *(free, total, counter, self._risen(generation)),
+        )
 
     def _risen(self, generation: int) -> int:
         """Have the generation rise at the first beat and each tenth one, if the disk has room."""
         is_due = self._beats % _RISE_BEATS == 0
-        if self._rise is not None and is_due:
-            with suppress(StorageError):  # Then others remember the one before it.
-                generation = self._rise(generation)
         self._beats += 1
+        if self._rise is not None and is_due:
+            with suppress(StorageError, CapacityError):  # Others remember the one before it then.
+                generation = self._rise(generation)
         return generation
 
     def remembered(self) -> int:

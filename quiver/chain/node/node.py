@@ -242,7 +242,11 @@ class LocalNode:
             finally:
                 self._asking.discard(copy.name)
 
-        self._workers.spawn(f"quiver asks {copy.name}", ask)
+        try:
+            self._workers.spawn(f"quiver asks {copy.name}", ask)
+        except BaseException:  # There is no thread for it: whoever looks next tries again.
+            self._asking.discard(copy.name)
+            raise
 
     def _ask_others(self, copy: BlockCopy) -> None:
         """Show the last entry of an open copy that was found at a start, if all others have it.

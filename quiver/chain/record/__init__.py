@@ -30,7 +30,7 @@ from quiver.chain.record.format import (
     encode_page,
     encode_record,
 )
-from quiver.chain.record.partition import Partition
+from quiver.chain.record.partition import Partition, is_partition_name
 from quiver.chain.record.values import (
     PAGE_BLOCKS,
     TIME_MIN,
@@ -64,6 +64,7 @@ __all__ = [
     "encode_record",
     "finished",
     "finished_anew",
+    "is_partition_name",
     "paged",
     "purged",
     "released",

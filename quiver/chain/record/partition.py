@@ -25,7 +25,7 @@ from quiver.clock import Clock
 from quiver.errors import DamagedEntry, DamageError, InputError, MissingError, RemoteError
 from quiver.ship.objects import Conflict
 
-__all__ = ["Partition"]
+__all__ = ["Partition", "is_partition_name"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _LAST: Final = re.compile(r"(?:[0-9a-f]{16}-)?([0-9a-f]{16})(?:-[0-9a-f]{32})?")
@@ -34,12 +34,17 @@ _TRIES_MAX: Final = 100
 _PAGES_KEPT: Final = 8
 
 
+def is_partition_name(name: str) -> bool:
+    """Whether a partition may have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 class Partition:
     """What is agreed on about one partition. Not safe for threads: each makes its own."""
 
     def __init__(self, metadata: Metadata, name: str, *, clock: Clock) -> None:
         """Take a place and a name; nothing is read yet."""
-        if not _NAME.fullmatch(name):
+        if not is_partition_name(name):
             raise InputError(f"{name!r:.120} is no name of a partition", hint="as core_0")
         self._metadata = metadata
         self._name = name

@@ -19,7 +19,7 @@ _TOLD_MAX: Final = 100
 
 
 def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[QuiverError]:
-    """Cut what was sealed, and drop what is purged or was never used.
+    """Cut what was sealed, and drop what is purged, damaged or not, or was never used.
 
     Gives what could not be done; the same may be done again. What is open, or is only prepared, is
     left alone, and so is a partition that has no record, or a block that was given up. A segment,
@@ -28,8 +28,12 @@ def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[Quiv
     """
     faults: list[QuiverError] = []
     holdings: Iterable[Holding] = node.status().holdings
-    for name, held in groupby(holdings, key=lambda each: each.name.partition):
-        blocks = list(held)  # What was there before the record is read.
+    damaged = [each.name for each in node.damaged()]
+    held = {
+        name: list(blocks)
+        for name, blocks in groupby(holdings, key=lambda each: each.name.partition)
+    }
+    for name in sorted({*held, *(each.partition for each in damaged)}):
         partition = Partition(metadata, name, clock=clock)
         try:
             record = partition.read()
@@ -38,11 +42,17 @@ def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[Quiv
         except QuiverError as error:
             faults.append(error)
             continue
-        for holding in blocks:
+        for holding in held.get(name, []):
             try:
                 _sync_block(node, holding, partition, record=record)
             except QuiverError as error:
                 faults.append(error)
+        for block in damaged:
+            if block.partition == name and block.number < record.purged_below:
+                try:
+                    node.drop(block)
+                except QuiverError as error:
+                    faults.append(error)
     return faults[:_TOLD_MAX]
 
 

@@ -161,6 +161,8 @@ class Auditor:
         except QuiverError as error:
             yield Audited("", (Done("balance", -1, "", error),))
             return
+        for name, fault in self._balancer.faults.items():
+            yield Audited(name, (Done("balance", -1, "", fault),))
         for move in moves:
             if not may_go_on():
                 return

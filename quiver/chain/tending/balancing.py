@@ -19,7 +19,7 @@ from quiver.chain.record import Block, Partition
 from quiver.chain.tending.finishing import Done
 from quiver.chain.tending.nodes import Nodes
 from quiver.clock import Clock
-from quiver.errors import InputError, MissingError, QuiverError
+from quiver.errors import MissingError, QuiverError
 from quiver.units import SECOND
 
 __all__ = ["MOVES_MAX", "Balancer"]
@@ -48,12 +48,15 @@ class Balancer:
         self._is_moving = False
         self._rests_until_ns = 0
         self._failed: dict[tuple[str, str], int] = {}
+        self.faults: dict[str, QuiverError] = {}
+        """Of the last look: partitions whose record could not be read, which stay as they are."""
 
     def due(self) -> list[Move]:
         """Give the moves of a pass; nobody is asked as long as nodes are as full as each other.
 
         Raises what the metadata raise.
         """
+        self.faults = {}
         nodes = self._nodes.nodes()
         if not self._is_moving and skew(nodes) <= BEGIN:
             return []
@@ -81,8 +84,12 @@ class Balancer:
     def _found(self) -> tuple[list[Node], list[Placed]]:
         nodes, held = self._asked()
         placed: list[Placed] = []
+        self.faults = {}
         for name in list_partitions(self._metadata):
-            placed += self._placed(name, nodes, held)
+            try:
+                placed += list(self._placed(name, nodes, held))
+            except QuiverError as error:  # Its blocks stay where they are; others may move.
+                self.faults[name] = error
         return list(nodes.values()), placed
 
     def move(self, move: Move) -> list[Done]:
@@ -119,7 +126,7 @@ class Balancer:
                 # An auditor may have dropped it before it was listed.
                 again = self._fetched(name, sources, move.target, finished=finished)
                 done += [each for each in again if each.error is not None]
-        except (InputError, MissingError) as error:  # It was purged since.
+        except QuiverError as error:  # It was purged since, or nobody knows.
             done.append(Done("list", move.number, move.target, error))
         return done
 

@@ -40,6 +40,8 @@ class Finisher:
         self._partition = partition
         self._peers = peers
         self._tell = tell
+        self._lost_since: dict[int, int] = {}
+        """Blocks of which no location that answers has anything."""
         self._alien_since: dict[int, int] = {}
         """Blocks of which nobody who answers has the segment of the record."""
 
@@ -52,7 +54,9 @@ class Finisher:
             (node, held[node][block.number])
             for node in reversed(block.locations)
             if block.number in held.get(node, {})
-        ]
+        ] or self._unlisted(block, held, now_ns)
+        if any(node in block.locations for node, _ in there):
+            self._lost_since.pop(block.number, None)
         made: dict[str, Finished] = {}
         wrong: list[str] = []
         for node, holding in there:
@@ -73,13 +77,35 @@ class Finisher:
         self._alien_since.pop(block.number, None)
         source, wanted = next(reversed(sources.items()))
         wrong += [node for node, each in made.items() if each.digest != block.digest]
-        for node in wrong:
+        for node in filter(block.locations.__contains__, wrong):
             if not self.fetch(name, node, source=source, wanted=wanted):
                 return  # Logs stay as long as one location has another segment (R42).
             made[node] = wanted
         if set(made) == set(block.locations):
             logs = {node for node, holding in there if holding.length or node in wrong}
             self._settle(name, {node: made[node] for node in made if node in logs})
+
+    def _unlisted(
+        self, block: Block, held: Mapping[str, Mapping[int, Holding]], now_ns: int
+    ) -> list[tuple[str, Holding]]:
+        """Give who has something of a block, once no location of it had for a while.
+
+        A log that was sealed without its node, and ends where the record says, has all of it.
+        """
+        since = self._lost_since.setdefault(block.number, now_ns)
+        if now_ns - since < START_DELAY_NS:
+            return []
+        found = [
+            (node, holdings[block.number])
+            for node, holdings in held.items()
+            if block.number in holdings
+        ]
+        if not found and set(block.locations) <= held.keys():
+            text = f"no node has anything of block {block.number} of {self._partition.name}"
+            hint = "start nodes that had it, with their folders; what none has can be purged"
+            error = DamagedEntry(text, path=", ".join(block.locations), hint=hint)
+            self._tell(Done("finish", block.number, "", error))
+        return found
 
     def fetch(self, name: BlockName, node: str, *, source: str, wanted: Finished) -> bool:
         """Have a node copy a segment; a source that turns out to have another one looks again."""

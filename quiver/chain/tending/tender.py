@@ -190,6 +190,8 @@ class Tender:
             sources = holders(block, self._held)
             if node in block.locations or not block.digest or not sources:
                 return
+            if len(block.locations) < block.rf:
+                return  # It is all there is beside them, whether it counts or not.
             source, wanted = next(reversed(sources.items()))
             source = node if node in sources else source  # It is there: nobody else drops it.
             if all(self._is_there(name, each, source, wanted=wanted) for each in block.locations):
@@ -262,16 +264,7 @@ class Tender:
         sources = dict(reversed(holders(block, seen.held).items()))
         if not sources:
             return self._done  # It is not finished yet.
-        chosen = choose(list(nodes.values()), block.rf, self._random, kept=present).locations
-        new = tuple(
-            node
-            for node in chosen
-            if node not in present
-            and any(  # Whoever is damaged, or not reached, is not the only one.
-                self._finisher.fetch(name, node, source=source, wanted=wanted)
-                for source, wanted in sources.items()
-            )
-        )
+        new = self._copied(name, nodes, block.rf, present=present, sources=sources)
         left = max(block.rf - len(new) - len(present), 0)
         locations = (*going[:left], *new, *present)
         moved = [node for node in going if node not in locations]
@@ -295,6 +288,33 @@ class Tender:
                 source, wanted = next(iter(sources.items()))
                 self._is_there(name, node, source, wanted=wanted)
         return self._done
+
+    def _copied(
+        self,
+        name: BlockName,
+        nodes: Mapping[str, Node],
+        rf: int,
+        *,
+        present: tuple[str, ...],
+        sources: Mapping[str, Finished],
+    ) -> tuple[str, ...]:
+        """Have it copied by nodes that are chosen, and by others instead of those that cannot."""
+        new: tuple[str, ...] = ()
+        left = dict(nodes)
+        while True:
+            kept = (*new, *present)
+            chosen = choose(list(left.values()), rf, self._random, kept=kept).locations
+            fresh = [node for node in chosen if node not in kept]
+            for node in fresh:
+                if any(  # Whoever is damaged, or not reached, is not the only one.
+                    self._finisher.fetch(name, node, source=source, wanted=wanted)
+                    for source, wanted in sources.items()
+                ):
+                    new = (node, *new)
+                else:
+                    del left[node]
+            if left.keys() >= set(fresh):
+                return new
 
 
 def abandon(partition: Partition, by: str) -> Record:

@@ -63,7 +63,7 @@ from quiver.errors import DamagedEntry, DamageError, QuiverError, RemoteError
 __all__ = ["ACTION", "RemotePeer"]
 
 ACTION: Final = "quiver"
-"""Of all calls; which one it is stands in its body."""
+"""Of all calls, and behind a stroke the node that is meant; what it is stands in its body."""
 
 _CHANNEL: Final[list[tuple[str, int | str]]] = [
     ("grpc.use_local_subchannel_pool", 1),  # Else a new client waits out the old one's back-off.
@@ -219,7 +219,7 @@ class RemotePeer:
         request = encode_message(message)
         options = flight.FlightCallOptions(timeout=seconds, **self._calls)
         try:
-            action = flight.Action(ACTION, request)
+            action = flight.Action(f"{ACTION}/{self._name}" if self._name else ACTION, request)
             with calling():
                 results = [each.body.to_pybytes() for each in client.do_action(action, options)]
         except FLIGHT_ERRORS as error:

@@ -190,8 +190,7 @@ class _Flight(flight.FlightServerBase):
 
     def do_action(self, _context: Any, action: Any) -> list[Any]:  # noqa: ANN401
         try:
-            if action.type != ACTION:
-                raise InputError(f"there is no action {action.type!r:.60}")
+            _check_meant(action.type, self._door.peer.name)
             answer = self._door.act(action.body.to_pybytes())
         except Exception as error:
             raise as_flight(error, self._door.peer.name) from error
@@ -207,6 +206,20 @@ class _Flight(flight.FlightServerBase):
 
     def list_actions(self, _context: Any) -> list[Any]:  # noqa: ANN401
         return [(ACTION, "a call between nodes of a chain")]
+
+
+def _check_meant(action: str, name: str) -> None:
+    """Raise RemoteError if a call is another node's, which was at this address before."""
+    kind, _, meant = action.partition("/")
+    if kind != ACTION:
+        raise InputError(f"there is no action {action!r:.60}")
+    if meant not in ("", name):
+        raise RemoteError(
+            f"{name} answers where {meant:.60} should be",
+            path=meant[:60],
+            retryable=True,
+            hint="it took the address of a node that is gone",
+        )
 
 
 class _Token(flight.ServerMiddlewareFactory):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
+from quiver.chain.peers import tell_stopped
 from quiver.chain.turns import Turn
 
 __all__ = ["ThreadWorkers", "Worker", "Workers"]
@@ -75,10 +76,14 @@ class _ThreadWorker:
 
     def _run(self) -> None:
         while not self._is_ended:
-            self._wanted.get()
-            while not self._wanted.empty():
+            try:
                 self._wanted.get()
-            self._turn.run(self._once)
+                while not self._wanted.empty():
+                    self._wanted.get()
+                self._turn.run(self._once)
+            except Exception as error:  # noqa: BLE001 Else nobody would do it from then on.
+                tell_stopped(error)
+                self.wake()
 
     def _once(self) -> None:
         if not self._is_ended:

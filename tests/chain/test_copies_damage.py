@@ -98,7 +98,12 @@ def test_files_that_are_gone_or_wrong_are_told(shelf, disk, path):
 def test_a_state_of_another_block_and_a_segment_that_is_gone(shelf, disk):
     append(shelf, 1)
     sealed(shelf, 1)
-    shelf[BLOCK].finish()
+    made = shelf[BLOCK].finish()
+    disk.unlink("core_0/0000000000000003.qseg")
+    shelf = reopened(shelf, disk)
+    assert shelf[BLOCK].holding.finished is None
+    assert shelf[BLOCK].finish() == made  # Of its log.
+    shelf[BLOCK].settle(made)
     disk.unlink("core_0/0000000000000003.qseg")
     assert "segment is gone" in str(reopened(shelf, disk).damaged[BLOCK])
     disk.rename(STATE, "core_0/0000000000000004.copy")

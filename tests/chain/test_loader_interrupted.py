@@ -169,6 +169,31 @@ def test_a_signal_handler_may_wait_wherever_it_strikes(loader, monkeypatch):
     assert said == ["waited"]
 
 
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_a_signal_handler_waits_for_nothing_that_it_keeps_from_happening(
+    loader, monkeypatch, timeout
+):
+    """Its thread does the worker's work, who has others to send."""
+    receipt = loader.send(BUNDLE, timeout=0)
+    said = []
+
+    def handler(*_):
+        with pytest.raises(CapacityError, match="in the middle of sending"):
+            receipt.wait(timeout)
+        with pytest.raises(WaitTimeoutError):
+            receipt.wait(0.01)
+        said.append("told")
+
+    def lend(_act):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return False
+
+    with handled_by(handler):
+        monkeypatch.setattr(loader._worker, "lend", lend)
+        assert loader.send(BUNDLE, timeout=0).wal_seq == 1
+    assert said == ["told"]
+
+
 def test_a_run_of_one_time_ends_at_the_hard_limit_of_a_block():
     world = World(5)
     loader = world.loader(is_rising=False, soft_bytes=2_000, hard_bytes=4_000)

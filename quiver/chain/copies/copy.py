@@ -14,7 +14,6 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from quiver.chain.copies.entries import Extent, extent_behind, frames_in
@@ -22,7 +21,7 @@ from quiver.chain.copies.format import CopyState, encode_state
 from quiver.chain.copies.log import BlockLog
 from quiver.chain.copies.names import ASIDE, LOG, SEGMENT, STATE, file_of
 from quiver.chain.copies.readers import Readers
-from quiver.chain.copies.rules import CopyRules, bytes_of, check_length, said, without_log
+from quiver.chain.copies.rules import CopyRules, bytes_of, check_length, not_here, said, without_log
 from quiver.chain.copies.segments import make_segment, read_file
 from quiver.chain.peers import BlockName, Entries, Finished, Holding, Route
 from quiver.chain.sealing import Answer, Copy, Frame, Sealed, admit, promise
@@ -50,7 +49,7 @@ class BlockCopy:
         self._stream = 0
         self.lacks_room = False
         """Whether small entries that come next would need a larger file."""
-        self._is_dropped = False
+        self._is_dropped = self._is_closed = False
         self._condemned = 0
 
     @property
@@ -358,10 +357,9 @@ class BlockCopy:
     def close(self) -> None:
         """Note how far it is synced, and let go of the file."""
         with self._lock:
+            self._is_closed = True
             if self._log is not None:
-                with suppress(Exception):  # Whatever stopped it was told when it did.
-                    self._log.note()
-                self._log.close()
+                self._log.end()
                 self._log = None
 
     def put_state(self) -> None:
@@ -377,8 +375,8 @@ class BlockCopy:
                 self._log.cut(sealed.length, sealed.last_seq)
 
     def _put(self, state: CopyState) -> None:
-        if self._is_dropped:  # Whoever had it in hand would bring it back.
-            raise MissingError(f"{said(self.name)} was dropped here", path=self._rules.node)
+        if self._is_dropped or self._is_closed:  # Whoever had it in hand would bring it back.
+            raise not_here(self.name, self._rules.node, is_closed=self._is_closed)
         put(self._disk, file_of(self.name, STATE), encode_state(state))
         self._state = state
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import blake3
@@ -252,6 +253,12 @@ class BlockLog:
             entry_bytes_max=self._entry_bytes_max,
             piece_bytes=PIECE_BYTES,
         )
+
+    def end(self) -> None:
+        """Note how far it is synced, if that can be, and let go of the file."""
+        with suppress(Exception):  # Whatever stopped it was told when it did.
+            self.note()
+        self.close()
 
     def close(self) -> None:
         """Let go of the file."""

@@ -27,7 +27,9 @@ def open_copy(
             path=disk.locate(file_of(name, ASIDE)),
         )
     if state.finished is not None and SEGMENT not in kinds:
-        raise DamagedEntry("its segment is gone", path=disk.locate(file_of(name, SEGMENT)))
+        if state.is_settled or LOG not in kinds:
+            raise DamagedEntry("its segment is gone", path=disk.locate(file_of(name, SEGMENT)))
+        state = state._replace(finished=None)  # It is made again of its log.
     if state.is_settled:
         for kind in (LOG, ASIDE):
             if kind in kinds:
@@ -45,11 +47,13 @@ def open_copy(
     copy = BlockCopy(disk, state, log=log, rules=rules)
     try:
         copy.cut_again()
-    except InputError as error:
+    except BaseException as error:
         copy.close()
-        raise DamagedEntry(
-            f"it is not what was sealed: {error}", path=disk.locate(file_of(name, LOG))
-        ) from error
+        if isinstance(error, InputError):
+            raise DamagedEntry(
+                f"it is not what was sealed: {error}", path=disk.locate(file_of(name, LOG))
+            ) from error
+        raise
     return copy
 
 

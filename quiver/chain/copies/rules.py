@@ -7,9 +7,9 @@ from typing import Final
 
 from quiver.chain.copies.entries import ENTRY_BYTES_MAX
 from quiver.chain.peers import BlockName, Finished
-from quiver.errors import InputError, MissingError
+from quiver.errors import ClosedError, InputError, MissingError, QuiverError
 
-__all__ = ["CopyRules", "bytes_of", "check_length", "said", "without_log"]
+__all__ = ["CopyRules", "bytes_of", "check_length", "not_here", "said", "without_log"]
 
 _BESIDE_BYTES: Final = 8_192
 """What a copy takes beside its entries: its state, and what is before and behind them."""
@@ -48,6 +48,13 @@ def check_length(name: BlockName, length: int, rules: CopyRules) -> None:
         raise InputError(
             f"{said(name)} would have {length:,} bytes, the most is {rules.block_bytes_max:,}"
         )
+
+
+def not_here(name: BlockName, node: str, *, is_closed: bool) -> QuiverError:
+    """Say that a copy is nobody's any more, or another one's: its node may have been begun anew."""
+    if is_closed:
+        return ClosedError(f"{node} was closed")
+    return MissingError(f"{said(name)} was dropped here", path=node)
 
 
 def without_log(name: BlockName, node: str) -> MissingError:

@@ -35,6 +35,7 @@ from quiver.chain.peers import BlockName, Finished, Holding, Route, decode_layou
 from quiver.disk import Disk, Lock, is_temporary, remove, replace
 from quiver.errors import (
     CapacityError,
+    ClosedError,
     DamagedEntry,
     DamageError,
     InputError,
@@ -61,6 +62,7 @@ class Copies:
         self._rules = rules
         self._lock = threading.Lock()
         self._turns = count()
+        self._is_closed = False
         self._copies: dict[BlockName, BlockCopy] = {}
         self._floors: dict[str, int] = {}
         self.damaged: dict[BlockName, DamageError] = {}
@@ -73,7 +75,7 @@ class Copies:
                 if not folder.is_file and is_partition(folder.name):
                     self._scan(folder.name)
         except BaseException:
-            self._held.release()
+            self.close()
             raise
 
     # to find -----------------------------------------------------------------------------------
@@ -81,6 +83,7 @@ class Copies:
     def __getitem__(self, name: BlockName) -> BlockCopy:
         """Give a copy; MissingError if there is none, DamageError if it is damaged."""
         with self._lock:
+            self._check_usable()
             copy = self._copies.get(name)
             damage = self.damaged.get(name)
         if damage is not None:
@@ -126,6 +129,7 @@ class Copies:
         if fault := faulty_state(state):
             raise InputError(f"there is no room for a block like that: {fault}")
         with self._lock:
+            self._check_usable()
             copy = self._copies.get(name)
             if copy is None:
                 self._check_floor(name)
@@ -174,6 +178,7 @@ class Copies:
 
     def _kept(self, name: BlockName, finished: Finished, put_file: Callable[[], None]) -> bool:
         with self._lock:
+            self._check_usable()
             known = self._copies.get(name)
             if known is None:
                 state = CopyState(name, 0, self._rules.boot, finished=finished, is_settled=True)
@@ -291,11 +296,17 @@ class Copies:
 
     def _raise_floor(self, name: BlockName) -> None:
         with self._lock:
+            self._check_usable()
             if self._floors.get(name.partition, 0) <= name.number:
                 self._make_folder(name.partition)
                 floor = name.number + 1
                 replace(self._disk, f"{name.partition}/{FLOOR}", encode_floor(floor))
                 self._floors[name.partition] = floor
+
+    def _check_usable(self) -> None:
+        """Raise ClosedError where another one may have the folder by now."""
+        if self._is_closed:
+            raise ClosedError(f"{self._rules.node} was closed")
 
     def _forget(self, name: BlockName, copy: BlockCopy) -> None:
         """Have it no more, now that its files are gone; nobody else may have made it anew."""
@@ -316,6 +327,7 @@ class Copies:
     def close(self) -> None:
         """Let go of all files."""
         with self._lock:
+            self._is_closed = True
             copies, self._copies = list(self._copies.values()), {}
         for copy in copies:
             copy.close()

@@ -15,7 +15,7 @@ from quiver.chain.loading.alone import Alone
 from quiver.chain.loading.flow import Flow
 from quiver.chain.loading.mailbox import Mailbox
 from quiver.chain.loading.outbox import Outbox
-from quiver.chain.loading.rules import AHEAD, REFUSALS_MAX, LoaderRules
+from quiver.chain.loading.rules import AHEAD, AWAY, REFUSALS_MAX, LoaderRules
 from quiver.chain.loading.tasks import HURRY, Tasks
 from quiver.chain.peers import Ack, BlockName, Route, SilentError
 from quiver.chain.record import Record
@@ -52,7 +52,6 @@ from quiver.errors import (
     LockedError,
     QuiverError,
     RemoteError,
-    StorageError,
 )
 
 __all__ = ["Driver"]
@@ -76,7 +75,7 @@ class Driver:
         self._rules = rules
         self._roll_rules = RollRules(by, soft_bytes=rules.soft_bytes)
         self._wake = wake
-        self._mail = Mailbox()
+        self.mail = Mailbox()
         self._roll: Roll | None = None
         self._takes_over, self._refusals, self._acked_turn = rules.takes_over, 0, -1
         self._pending: set[str] = set()
@@ -92,7 +91,7 @@ class Driver:
 
     def post(self, happening: happened.Happening) -> None:
         """Tell what happened; returns at once."""
-        self._mail.put(happening)
+        self.mail.put(happening)
         self._wake()
 
     def hear(self, turn: int, ack: Ack, *, by_tail: bool = False) -> bool:
@@ -121,7 +120,7 @@ class Driver:
             raise
         finally:
             if self._is_over:
-                self._mail.close()
+                self.mail.close()
                 self._flow.close()
 
     def send_alone(self) -> None:
@@ -129,10 +128,10 @@ class Driver:
         is_sent = False
         try:
             is_writing = self._roll is not None and self._roll.phase is Phase.WRITING
-            is_plain = is_writing and self._mail.is_empty and not self._is_over
+            is_plain = is_writing and self.mail.is_empty and not self._is_over
             is_sent = is_plain and self._alone.send()
         except QuiverError as error:
-            self._mail.put(happened.StreamBroke(self._flow.turn, error))
+            self.mail.put(happened.StreamBroke(self._flow.turn, error))
         finally:
             if not is_sent:
                 self._wake()
@@ -144,10 +143,10 @@ class Driver:
     def _turn_once(self) -> None:
         if self._alone.mend():
             text = "whoever sent was interrupted"
-            self._mail.put(happened.StreamBroke(self._flow.turn, RemoteError(text, retryable=True)))
+            self.mail.put(happened.StreamBroke(self._flow.turn, RemoteError(text, retryable=True)))
         is_sending = True
         while is_sending:  # What happened meanwhile comes before the next frame.
-            while not self._is_over and (happening := self._mail.take()):
+            while not self._is_over and (happening := self.mail.take()):
                 self._take(happening)
             is_sending = not self._is_over and self._send_frame()
         if self._is_over:
@@ -227,7 +226,7 @@ class Driver:
     def _failed(self, act: ClaimNow | CommitNow | PlaceNow | None, error: QuiverError) -> None:
         if isinstance(act, PlaceNow):
             self._look()
-        if isinstance(error, RemoteError) or (self.record and type(error) is StorageError):
+        if isinstance(error, RemoteError) or (self.record and type(error) in AWAY):
             self._claim_is_late |= isinstance(act, ClaimNow)
             self.trouble = error
             self.tasks.again(act)
@@ -392,7 +391,7 @@ class Driver:
         with self.changed:
             self.fault = error
             self.changed.notify_all()
-        self._mail.close()
+        self.mail.close()
         self._flow.close()
 
     def stop(self) -> None:

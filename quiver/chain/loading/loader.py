@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LoadReceipt", "Loader"]
 
 _TIME_MAX: Final = (1 << 63) - 1
+_LOOK_SECONDS: Final = 0.25
 
 
 class LoadReceipt:
@@ -93,11 +96,17 @@ class Loader:
         self._time_ns: int | None = None
         self._adding: Waiting | None = None
         """What is being added; left behind if the caller was interrupted there."""
+        self._lender = 0
+        """The thread that does the worker's work, who can do none of it then."""
         self._driver.tasks = Tasks(
             around, partition, slots, post=self._driver.post, hear=self._driver.hear
         )
         self._worker = around.workers.start(f"quiver loader {partition}", self._driver.turn)
-        self._driver.tasks.begin(self._rules.rf, is_rising=self._rules.is_rising)
+        try:
+            self._driver.tasks.begin(self._rules.rf, is_rising=self._rules.is_rising)
+        except BaseException:  # There is no thread for it.
+            self._worker.end()
+            raise
 
     def _wake(self) -> None:
         self._worker.wake()
@@ -127,8 +136,12 @@ class Loader:
                 self._mend()
             self._wait_room(timeout)
             receipt = self._add(draft, time_ns)
-            if not self._worker.lend(self._driver.send_alone):
-                self._wake()
+            try:
+                self._lender = threading.get_ident()
+                if not self._worker.lend(self._driver.send_alone):
+                    self._wake()
+            finally:
+                self._lender = 0
             return receipt
 
         return self._turn.run(add, timeout)
@@ -260,7 +273,10 @@ class Loader:
         try:
             # A condition is entered in Python: an interrupt behind that would leave the lock taken.
             with self._driver.lock:
-                is_in_time = self._driver.changed.wait_for(is_done, seconds)
+                if self._lender == threading.get_ident():
+                    is_in_time = self._wait_amid(is_done, seconds)
+                else:
+                    is_in_time = self._driver.changed.wait_for(is_done, seconds)
         except RuntimeError as error:  # It came while the condition had let go of the lock.
             raise error.__context__ or error from None
         if not is_in_time:
@@ -269,6 +285,23 @@ class Loader:
                 f"{self._trouble()}",
                 hint="its chain may be taking nothing just now; ask again",
             )
+
+    def _wait_amid(self, is_done: Callable[[], bool], seconds: float | None) -> bool:
+        """Wait out of the midst of the worker's work for what happens without him.
+
+        Raises CapacityError if he is needed: a signal handler that waits keeps him from it.
+        """
+        driver, left = self._driver, math.inf if seconds is None else seconds
+        while not (is_in_time := driver.changed.wait_for(is_done, min(left, _LOOK_SECONDS))):
+            left -= _LOOK_SECONDS
+            if left <= 0:
+                break
+            if driver.outbox.unsent_bytes or not driver.mail.is_empty:
+                raise CapacityError(
+                    f"this thread is in the middle of sending to {self._partition}",
+                    hint="this call comes out of that, as a signal handler's does: repeat it later",
+                )
+        return is_in_time
 
     def _trouble(self) -> str:
         """Say what keeps it from writing just now, as far as that is known."""

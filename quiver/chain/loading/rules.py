@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from quiver.errors import InputError
+from quiver.errors import CapacityError, InputError, StorageError
 
-__all__ = ["AHEAD", "REFUSALS_MAX", "LoaderRules"]
+__all__ = ["AHEAD", "AWAY", "REFUSALS_MAX", "LoaderRules"]
 
 AHEAD: Final = 0.9
 """At so much of the soft limit room is made for the next block."""
 REFUSALS_MAX: Final = 5
 """So often in a row a node refuses what it is sent, and it is given up."""
+AWAY: Final = (StorageError, CapacityError)
+"""What metadata in a folder say when its disk refuses for a while; it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)

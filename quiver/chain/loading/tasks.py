@@ -28,6 +28,7 @@ from quiver.chain.loading.happenings import (
     Unanswered,
 )
 from quiver.chain.loading.hearing import Hearing
+from quiver.chain.loading.rules import AWAY
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import Ack, BlockName, Peers, Route, encode_layout, promised
 from quiver.chain.placing import Node, choose
@@ -176,7 +177,7 @@ class Tasks:
         """Find out whether somebody else claimed since: a location promised more than is ours."""
 
         def task() -> None:
-            with suppress(RemoteError):  # It is asked again as long as nobody promises.
+            with suppress(*AWAY):  # It is asked again as long as nobody promises.
                 with self._lock:
                     record = self._partition.read()
                 if record.epoch > epoch and (record.sealing_by or record.writer) != by:

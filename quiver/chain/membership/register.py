@@ -146,8 +146,9 @@ class Registration:
 
     def start(self) -> None:
         """Beat each second by a thread of its own, also after metadata were out of reach."""
-        self._thread = threading.Thread(target=self._run, name="quiver-beat", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="quiver-beat", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self, state: NodeState | None = None) -> None:
         """Beat no more, but for a last time with this state; None: offline.

@@ -7,7 +7,7 @@ from quiver.chain.peers.memory import arrows_own, without_frames
 from quiver.chain.peers.peer import Peer, Peers, Stream, Tell
 from quiver.chain.peers.promise import promised
 from quiver.chain.peers.silent import SilentError
-from quiver.chain.peers.stopped import as_fault
+from quiver.chain.peers.stopped import as_fault, tell_stopped
 from quiver.chain.peers.values import (
     Ack,
     BlockName,
@@ -40,5 +40,6 @@ __all__ = [
     "decode_layout",
     "encode_layout",
     "promised",
+    "tell_stopped",
     "without_frames",
 ]

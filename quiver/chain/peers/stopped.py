@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
+
 from quiver.errors import QuiverError, RemoteError
 
-__all__ = ["as_fault"]
+__all__ = ["as_fault", "tell_stopped"]
 
 
 def as_fault(error: Exception, what: str, *, node: str) -> QuiverError:
@@ -16,3 +19,10 @@ def as_fault(error: Exception, what: str, *, node: str) -> QuiverError:
         return error
     text = f"{what} of {node} stopped: {type(error).__name__}: {error}"
     return RemoteError(text, path=node, retryable=True)
+
+
+def tell_stopped(error: Exception) -> None:
+    """Say of an error what is said when it ends a thread, though this one goes on."""
+    with suppress(Exception):  # There may be no memory for that either.
+        told = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(told))

@@ -50,8 +50,9 @@ class Scrubbing:
     def start(self) -> None:
         """Read from now on, beginning anywhere: a node that starts often reads all of it too."""
         if self._rules.bytes_per_second:
-            self._thread = threading.Thread(target=self._run, name="quiver-scrub", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="quiver-scrub", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def stop(self, *, seconds: float = 2.0) -> None:
         """Read no more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final, Self
 
 from quiver.addresses import parse_address
@@ -71,55 +71,47 @@ class ServedNode:
         check_node_name(name)
         if advertise:
             parse_address(advertise)
-        self._name = name
-        self._options = options
-        self._metadata = metadata
-        self._clock = clock
+        self._name, self._options = name, options
+        self._metadata, self._clock = metadata, clock
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self.faults: list[QuiverError] = []
         """What could not be synced with the records, as of the last time."""
         self.members = Members(metadata, clock=clock, options=options)
         self._copies = copies = Copies(disk, CopyRules(name, boot=machine_boot()))
-        self._generation = Generation(disk)
-        self.node = LocalNode(
-            name, copies, peers=self.members, workers=ThreadWorkers(), room=room, capacity=capacity
-        )
-        self.node.state = NodeState.INITIALIZING
-        self._server = self._listening(listen)
-        self.members.add_own(self.node)
-        self._registration = Registration(
-            metadata,
-            name,
-            address=advertise or self._server.address,
-            host=host,
-            room=self.node.room,
-            clock=clock,
-            rise=self._generation.rise,
-        )
-        self.scrubbing = Scrubbing(self.node, scrub or ScrubRules())
-        self.auditing = Auditing(
-            self.node,
-            metadata,
-            self.members,
-            is_fed=self._server.is_fed,
-            left=self._leave,
-            clock=clock,
-            rules=audit or AuditRules(),
-        )
-
-    def _listening(self, listen: str) -> Server:
-        try:
-            return Server(
-                self.node,
-                listen,
-                options=self._options,
-                metadata=self._metadata,
-                clock=self._clock,
+        with ExitStack() as undone:
+            undone.callback(copies.close)
+            self._generation = Generation(disk)
+            workers = ThreadWorkers()
+            self.node = LocalNode(
+                name, copies, peers=self.members, workers=workers, room=room, capacity=capacity
             )
-        except BaseException:
-            self.node.close()
-            raise
+            self.node.state = NodeState.INITIALIZING
+            self._server = Server(
+                self.node, listen, options=options, metadata=metadata, clock=clock
+            )
+            undone.callback(self._server.close)
+            self.members.add_own(self.node)
+            self._registration = Registration(
+                metadata,
+                name,
+                address=advertise or self._server.address,
+                host=host,
+                room=self.node.room,
+                clock=clock,
+                rise=self._generation.rise,
+            )
+            self.scrubbing = Scrubbing(self.node, scrub or ScrubRules())
+            self.auditing = Auditing(
+                self.node,
+                metadata,
+                self.members,
+                is_fed=self._server.is_fed,
+                left=self._leave,
+                clock=clock,
+                rules=audit or AuditRules(),
+            )
+            undone.pop_all()
 
     @property
     def address(self) -> str:
@@ -139,14 +131,17 @@ class ServedNode:
         self._enter(NodeState.SYNCING)
         self.sync()
         self._enter(NodeState.SERVING)
-        self._thread = threading.Thread(target=self._run, name="quiver-sync", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="quiver-sync", daemon=True)
+        thread.start()
+        self._thread = thread
         self.auditing.start()
         self.scrubbing.start()
 
     def sync(self) -> None:
         """Do what the records say of its blocks; again each five seconds while it serves."""
-        self.faults = sync_with_records(self.node, self._metadata, self._clock)
+        self.faults = sync_with_records(
+            self.node, self._metadata, self._clock, is_over=self._over.is_set
+        )
 
     def drain(self, *, seconds: float = 2.0) -> None:
         """Take no new blocks, and have open ones sealed while this node can answer for its copies.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Final
 
@@ -18,7 +18,13 @@ __all__ = ["sync_with_records"]
 _TOLD_MAX: Final = 100
 
 
-def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[QuiverError]:
+def _never() -> bool:
+    return False
+
+
+def sync_with_records(
+    node: Peer, metadata: Metadata, clock: Clock, *, is_over: Callable[[], bool] = _never
+) -> list[QuiverError]:
     """Cut what was sealed, and drop what is purged, damaged or not, or was never used.
 
     Gives what could not be done; the same may be done again. What is open, or is only prepared, is
@@ -34,6 +40,8 @@ def sync_with_records(node: Peer, metadata: Metadata, clock: Clock) -> list[Quiv
         for name, blocks in groupby(holdings, key=lambda each: each.name.partition)
     }
     for name in sorted({*held, *(each.partition for each in damaged)}):
+        if is_over():  # Each may wait for metadata that are away.
+            break
         partition = Partition(metadata, name, clock=clock)
         try:
             record = partition.read()

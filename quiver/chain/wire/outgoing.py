@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pyarrow import flight
 
-from quiver.chain.peers import Ack, Entries, Route, SilentError, without_frames
+from quiver.chain.peers import Ack, Entries, Route, SilentError, as_fault, without_frames
 from quiver.chain.wire.bodies import BEHIND_BYTES_MAX, SCHEMA, joined, send_frame, taken
 from quiver.chain.wire.echo import Echo
 from quiver.chain.wire.faults import from_text
@@ -275,8 +275,11 @@ class Outgoing:
     # the reading thread --------------------------------------------------------------------------
 
     def _read_all(self, listen: Callable[[], Any]) -> None:
-        with calling(self._leave):
-            self._read(listen)
+        try:
+            with calling(self._leave):
+                self._read(listen)
+        except Exception as error:  # noqa: BLE001 Else nobody would hear an ack any more.
+            self._break(as_fault(error, "the reading of acks", node=self._node))
 
     def _read(self, listen: Callable[[], Any]) -> None:
         try:
@@ -334,9 +337,11 @@ class Outgoing:
             self._fault = error
             is_told = not self._is_closed
             self._changed.notify_all()
-        self._cancel()
-        if is_told:
-            self._tell_broken(error)
+        try:
+            self._cancel()
+        finally:
+            if is_told:
+                self._tell_broken(error)
 
     def _cancel(self) -> None:
         if self._reader is not None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
+from quiver.chain.peers import tell_stopped
 from quiver.clock import Clock
 from quiver.units import SECOND
 
@@ -111,21 +112,18 @@ class Watchdog:
             try:
                 each.act()
             except Exception as error:  # noqa: BLE001 The others were silent as well.
-                _tell(error)
+                tell_stopped(error)
         return max(left_ns, _LEAST_NS) / SECOND
 
     def _run(self) -> None:
         seconds = self._every
         while True:
-            self._wake.wait(seconds)
-            seconds = self.look()
+            try:
+                self._wake.wait(seconds)
+                seconds = self.look()
+            except Exception as error:  # noqa: BLE001 Else nobody looks from then on.
+                tell_stopped(error)
             with self._lock:
                 if not self._watched:
                     self._runs = False
                     return
-
-
-def _tell(error: Exception) -> None:
-    """Say it as of a thread that it ended, though this one goes on."""
-    told = (type(error), error, error.__traceback__, threading.current_thread())
-    threading.excepthook(threading.ExceptHookArgs(told))

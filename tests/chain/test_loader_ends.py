@@ -169,3 +169,24 @@ def test_an_ack_wakes_the_driver_only_for_what_waits_for_it():
     driver._is_ending = True
     driver.hear(0, Ack(0, 2))
     assert len(woken) == 2
+
+
+def test_an_end_waits_for_no_node_that_would_take_the_first_block():
+    world = World(1, nodes=2)
+    for machine in world.machines.values():
+        machine.die()
+    loader = world.loader()
+    world.run(turns=300)
+    assert world.partition().read().sealing_by == loader.by
+    loader.end()
+    assert world.run(lambda: loader._driver.is_closed, turns=5_000)
+    record = world.partition().read()
+    assert (record.sealing_by, record.writer, record.open) == ("", "", None)
+
+
+def test_an_end_in_the_first_moment_ends_it_too():
+    world = World(2, nodes=2)
+    loader = world.loader()
+    loader.end()
+    assert world.run(lambda: loader._driver.is_closed)
+    assert world.partition().read().sealing_by == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
@@ -158,7 +157,6 @@ def as_nobody(run: Run, *arguments: object) -> Any:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        gc.disable()  # What other tests left may need threads to go, and here are none of them.
         if os.geteuid() == 0:
             os.setgid(65534)
             os.setuid(65534)

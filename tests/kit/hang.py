@@ -3,15 +3,23 @@
 A timeout is an exception in the test. What the test then closes may wait as well, for ever, and so
 would whoever runs it. The watch is a thread of C, which needs nobody's lock. A process that was
 started for a block is waited for at the block's end by Python itself: one that an exception leaves
-it by is killed first.
+it by is killed first. And one that is left at the end of all is killed too: it would keep open
+what whoever runs the tests reads to its end.
+
+In a child that was forked nothing is collected: objects of other tests are in it whose libraries
+wait, as they go, for threads that are not. A client of Flight did so for ever.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
+import signal
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -30,6 +38,7 @@ def pytest_configure() -> None:
     """Keep the place where the terminal is, or whoever collects: nothing is captured yet."""
     _stderr.append(os.dup(2))
     subprocess.Popen.__exit__ = _end  # type: ignore[method-assign]
+    os.register_at_fork(after_in_child=gc.disable)
 
 
 def _end(
@@ -58,6 +67,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_unconfigure() -> None:
     """Watch the end of the process: its threads are joined, and libraries undo what they did."""
     faulthandler.dump_traceback_later(GRACE, exit=True, file=_stderr[0])
+    for child in _children():
+        with suppress(ProcessLookupError, FileNotFoundError):  # It ends just now.
+            line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ")
+            if b"multiprocessing" not in line:  # Its helpers end with this process.
+                os.kill(child, signal.SIGKILL)
+                os.write(_stderr[0], b"a process was left, and is killed: %.200b\n" % line)
+
+
+def _children() -> Iterator[int]:
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            yield from map(int, (thread / "children").read_text().split())
 
 
 def _timeout(item: pytest.Item) -> float:

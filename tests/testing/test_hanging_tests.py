@@ -36,6 +36,35 @@ def test_what_starts_a_child():
         raise ValueError("odd")
 """
 
+WITH_A_FORK = """
+import gc, os, time
+
+class Waits:
+    def __del__(self):
+        time.sleep(1000)
+
+def test_what_forks():
+    left = Waits()
+    left.itself = left
+    del left
+    child = os.fork()
+    if not child:
+        for _ in range(100_000):
+            [].append([])
+        kept = [[] for _ in range(100_000)]
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    gc.freeze()
+"""
+
+WHO_IS_LEFT = """
+import os, time
+
+def test_what_leaves_a_child():
+    if not os.fork():
+        time.sleep(1000)
+"""
+
 IN_TIME = """
 def test_what_ends():
     pass
@@ -79,6 +108,19 @@ def test_a_child_is_killed_by_what_a_block_is_left_by(tmp_path):
     assert done.returncode == 1
     assert "1 failed" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_child_that_is_left_is_killed_and_told(tmp_path, workers):
+    """It has what the run prints to: whoever reads that to its end would wait for it."""
+    done = run(tmp_path, WHO_IS_LEFT, "--timeout", "60", "-n", workers)
+    assert done.returncode == 0
+    assert done.stderr.count("a process was left, and is killed: ") == 1
+
+
+def test_in_a_forked_child_nothing_of_others_is_collected(tmp_path):
+    done = run(tmp_path, WITH_A_FORK, "--timeout", "60")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("seconds", ["0", "1", "100"])

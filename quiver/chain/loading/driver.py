@@ -152,7 +152,7 @@ class Driver:
         if self._is_over:
             return
         self._end_when_drained()
-        is_ended = self._is_ending and self.record is not None and not self.outbox.kept_bytes
+        is_ended = self._is_ending and not self.outbox.kept_bytes
         if is_ended and self._roll is not None and not self._roll.is_closing:
             self._carry_out(close(self._roll))
 

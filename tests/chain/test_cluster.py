@@ -13,6 +13,7 @@ from quiver.chain.cluster import connect
 from quiver.chain.loading import LoaderRules
 from quiver.chain.membership import Registration
 from quiver.chain.peers import BlockName, NodeState
+from quiver.chain.reading import Silence
 from quiver.chain.reading.following import follow
 from quiver.chain.record import Partition
 from quiver.chain.serving import ServedNode
@@ -121,8 +122,25 @@ def test_a_block_of_which_nobody_answers_is_told_and_not_left_out(nodes):
         asked = cluster._followed("core_0")
         found = follow(dataclasses.replace(asked, end_ns=1 << 62, patience=0.0))
         with pytest.raises(RemoteError):
-            while next(found) is None:
+            while next(found) is Silence.UNKNOWN:
                 pass
+
+
+def test_an_open_block_whose_node_is_gone_is_not_said_to_be_idle(nodes):
+    with nodes.cluster() as cluster:
+        loader = cluster.loader("core_0", ["events"], rules=LoaderRules(rf=1))
+        loader.send(row(0), timeout=PATIENCE).wait(PATIENCE)
+        loader.abandon()
+        found = follow(dataclasses.replace(cluster._followed("core_0"), end_ns=1 << 62, live=True))
+        words = [next(found) for _ in range(3)]
+        assert words[0] is Silence.UNKNOWN
+        assert value_of(words[1]) == 0
+        assert words[2] is Silence.IDLE
+        nodes.stop(record_of(nodes, "core_0").open.locations[0])
+        while next(found) is Silence.IDLE:
+            pass
+        assert [next(found) for _ in range(3)] == 3 * [Silence.UNKNOWN]
+        found.close()
 
 
 def test_finished_segments_are_read_like_logs(nodes):

@@ -175,6 +175,11 @@ def test_slots_that_the_store_has_not_are_refused_and_nothing_is_passed(nodes, f
 # gaps --------------------------------------------------------------------------------
 
 
+def nobody(name: str):
+    """Know no node."""
+    raise MissingError(f"there is no node {name}")
+
+
 def test_what_was_purged_before_it_was_read_is_told(nodes, folder):
     with nodes.cluster() as cluster:
         load(cluster, "core_0", range(10))
@@ -205,7 +210,8 @@ def test_what_was_abandoned_before_it_was_read_is_told_once(nodes, folder, read)
         assert mirrored(store, cluster).bundle_count == read - 10
         for number in range(read, 15):
             loader.send(row(number), timeout=PATIENCE).wait(PATIENCE)
-        abandon(Partition(nodes.metadata, "core_0", clock=SystemClock()), "somebody")
+        partition = Partition(nodes.metadata, "core_0", clock=SystemClock())
+        abandon(partition, partition.read(), by="somebody", peers=nobody)
         with suppress(QuiverError):
             loader.close(timeout=PATIENCE)
         load(cluster, "core_0", range(15, 30))

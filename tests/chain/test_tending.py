@@ -13,8 +13,9 @@ from chain_world import Client, World
 
 from quiver.chain.peers import BlockName
 from quiver.chain.placing import START_DELAY_NS
+from quiver.chain.record import claimed
 from quiver.chain.tending import Tender, abandon
-from quiver.errors import InputError, MissingError, RemoteError
+from quiver.errors import InputError, LockedError, MissingError, RemoteError
 
 LATER = 10 * START_DELAY_NS
 
@@ -193,15 +194,69 @@ def test_r18_r35_passes_through_faults_end_with_all_copies(name):
         assert sum(check_segments(world, 2)) == len(world.sent)
 
 
-def test_what_is_lost_for_good_is_given_up_by_an_act_that_is_kept():
-    world = World(16)
+def opened_in(world):
+    """Give the partition, its record, and the loader of a block that is open."""
     loader = world.loader()
     assert world.run(lambda: loader.record is not None)
     partition = world.partition()
-    record = abandon(partition, "somebody")
+    return partition, partition.read(), loader
+
+
+def peers_of(world):
+    return lambda name: Link(world, Client("somebody"), name)
+
+
+def test_what_is_lost_for_good_is_given_up_by_an_act_that_is_kept():
+    world = World(16)
+    partition, seen, _ = opened_in(world)
+    for name in seen.open.locations:
+        world.machines[name].die()
+    record = abandon(partition, seen, by="somebody", peers=peers_of(world))
     assert record.open is None
     assert record.recent[-1].is_abandoned
     with pytest.raises(InputError, match="no block is open"):
-        abandon(partition, "somebody else")
+        abandon(partition, record, by="somebody else", peers=peers_of(world))
+    for name in seen.open.locations:
+        world.machines[name].start()
     assert tend(world, tender_of(world)) == []  # Whatever comes back of it is kept.
     assert any(each.node.status().holdings for each in world.machines.values())
+
+
+def test_a_block_that_a_location_has_again_is_not_given_up_and_nobody_hears_of_more():
+    world = World(16)
+    partition, seen, loader = opened_in(world)
+    receipt = world.send(loader)
+    with pytest.raises(InputError, match="has block 0 of core_0 again"):
+        abandon(partition, seen, by="somebody", peers=peers_of(world))
+    kept = partition.read()
+    assert (kept.open, kept.sealing_by) == (seen.open, "somebody")
+    world.run(lambda: receipt.is_replicated)
+    assert not receipt.is_replicated
+
+
+def test_a_block_of_a_node_that_only_begins_is_not_given_up():
+    world = World(16)
+    partition, seen, _ = opened_in(world)
+
+    class Beginning(Link):
+        def fence(self, block, epoch):
+            raise RemoteError(f"{self.name} is initializing", path=self.name, retryable=True)
+
+    with pytest.raises(InputError, match="again"):
+        abandon(
+            partition,
+            seen,
+            by="somebody",
+            peers=lambda name: Beginning(world, Client("somebody"), name),
+        )
+
+
+def test_a_block_that_was_ended_since_somebody_looked_is_not_given_up():
+    world = World(16)
+    partition, seen, _ = opened_in(world)
+    for name in seen.open.locations:
+        world.machines[name].die()
+    now = partition.change(lambda known: claimed(known, "another", takes_over=True))
+    with pytest.raises(LockedError, match="block 0 of core_0 is not as it was"):
+        abandon(partition, seen, by="somebody", peers=peers_of(world))
+    assert partition.read() == now

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from quiver.chain.metadata import BucketMetadata
-from quiver.chain.record import Claim, Following, Record, claimed, committed
+from quiver.chain.record import Claim, Following, Partition, Record, claimed, committed
 from quiver.chain.sealing import Sealed
 from quiver.ship.objects import MemoryBucket
 
-__all__ = ["CHAIN", "CountingMetadata", "begun", "claim_of", "rolled", "sealed_at"]
+__all__ = [
+    "CHAIN",
+    "CountingMetadata",
+    "begun",
+    "claim_of",
+    "purged_in_part",
+    "rolled",
+    "sealed_at",
+]
 
 CHAIN = ("node-a", "node-b", "node-c")
 
@@ -33,6 +41,23 @@ def rolled(record: Record, **where: int) -> Record:
     sealed = sealed_at(record, **where)
     record = claimed(record, "loader")
     return committed(record, claim_of(record), sealed, following=Following("loader", CHAIN))
+
+
+def purged_in_part(partition: Partition) -> Record:
+    """Fill a partition with 300 blocks, some of them in a page, and purge 49 of that."""
+    partition.create(rf=3)
+    partition.change(begun)
+
+    def roll(record: Record) -> Record:
+        for _ in range(300):
+            record = rolled(record)
+        return record
+
+    partition.change(roll)
+    record = partition.purge(491)
+    assert record.purged_below == 49
+    assert record.pages
+    return record
 
 
 class CountingMetadata(BucketMetadata):

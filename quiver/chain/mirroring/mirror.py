@@ -97,6 +97,8 @@ class Mirror:
         self._followers: dict[str, Follower] = {}
         self._unsynced: list[Receipt] = []
         self._failures = 0
+        """In a row, with nothing between them that went well."""
+        self._is_stale = False
         self._listed_ns = 0
         self._stopping = False
 
@@ -113,6 +115,9 @@ class Mirror:
         others asked. ``watch`` is told the rows of each bundle. Raises what ``ChainCursor.next``
         and ``Store.append`` do; what was appended before stays, and is gone on from.
         """
+        if self._is_stale:
+            self._go_back()
+        self._is_stale = True  # What is in, and was not noted, would be appended once more.
         while not self._stopping:
             try:
                 if self._pass(once, watch):
@@ -125,7 +130,15 @@ class Mirror:
                 self._clock.pause(_LOOK_SECONDS)
         self._settle()
         self._store.finalize()
+        self._is_stale = False
         return self.mirrored
+
+    def _go_back(self) -> None:
+        """Go on behind what the store has: also where an append was in, and nobody heard of it."""
+        for partition, follower in self._followers.items():
+            states = self._store.progress(follower.source)
+            if partition in states:
+                self.mirrored.positions[partition] = decode_place(states[partition])
 
     def _pass(self, once: bool, watch: Callable[[int], object]) -> bool:  # noqa: FBT001
         """Read with one cursor; says whether all is read that there will be."""
@@ -149,6 +162,7 @@ class Mirror:
                 except WaitTimeoutError:
                     self._settle()
                     message = None
+                self._failures = 0  # It was looked, whether anything came or not.
                 if message is not None:
                     self._take(message, watch)
                 elif cursor.is_at_end:
@@ -176,7 +190,6 @@ class Mirror:
             self.mirrored.positions[partition] = decode_place(follower.states[partition])
 
     def _take(self, message: ChainMessage, watch: Callable[[int], object]) -> None:
-        self._failures = 0
         self._check_gap(message)
         at = ChainPosition(message.time_ns, message.wal_seq)
         receipt = self._append(message, at)

@@ -9,6 +9,6 @@
 """
 
 from quiver.chain.reading.cursor import ChainCursor, CursorRules
-from quiver.chain.reading.message import ChainMessage, ChainPosition
+from quiver.chain.reading.message import ChainMessage, ChainPosition, Silence
 
-__all__ = ["ChainCursor", "ChainMessage", "ChainPosition", "CursorRules"]
+__all__ = ["ChainCursor", "ChainMessage", "ChainPosition", "CursorRules", "Silence"]

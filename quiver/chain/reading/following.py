@@ -20,7 +20,7 @@ from quiver.chain.reading.decoding import (
     messages_in_log,
     messages_in_segment,
 )
-from quiver.chain.reading.message import ChainMessage, ChainPosition
+from quiver.chain.reading.message import ChainMessage, ChainPosition, Silence
 from quiver.chain.record import Block, Open, Partition, Record
 from quiver.clock import Clock
 from quiver.errors import (
@@ -62,8 +62,8 @@ class Followed:
     """Seconds for which a copy that nobody gives is waited for, unless it is live."""
 
 
-def follow(asked: Followed) -> Iterator[ChainMessage | None]:
-    """Give messages in order; None says that there is nothing just now.
+def follow(asked: Followed) -> Iterator[ChainMessage | Silence]:
+    """Give messages in order, and why none comes where one has to be waited for.
 
     Raises RemoteError if nobody gives a block for so long, and MissingError for what is purged.
     """
@@ -89,7 +89,7 @@ class _Follower:
         self._slots: SlotTable | None = None
         self._is_behind_abandoned = False
 
-    def run(self) -> Iterator[ChainMessage | None]:
+    def run(self) -> Iterator[ChainMessage | Silence]:
         asked = self._asked
         while not self._is_over:
             try:
@@ -100,15 +100,18 @@ class _Follower:
                 if not error.retryable:
                     raise
                 self._check_patience(error)
-                yield None
+                yield Silence.UNKNOWN
                 asked.clock.pause(_PAUSE)
                 continue
             if block is None:
                 if not asked.live:
                     return
-                yield None
+                yield Silence.IDLE
                 asked.clock.pause(_PAUSE)
-            elif isinstance(block, Open):
+                continue
+            if asked.live:  # What was said of the block before is nothing said of this one.
+                yield Silence.UNKNOWN
+            if isinstance(block, Open):
                 yield from self._open_block(block)
             else:
                 yield from self._sealed_block(block)
@@ -129,7 +132,9 @@ class _Follower:
                 return None
             self._number = found[0].number - 1
         wanted = self._number + 1
-        if wanted < record.purged_below and self._last != _NONE:
+        if self._last == _NONE:  # A page has what was purged of it as long as any of it is left.
+            wanted = max(wanted, record.purged_below)
+        if wanted < record.purged_below:
             raise MissingError(
                 f"blocks of {self._asked.partition} before {record.purged_below} were purged "
                 "before the cursor came to them",
@@ -148,7 +153,7 @@ class _Follower:
 
     # blocks --------------------------------------------------------------------------------------
 
-    def _sealed_block(self, block: Block) -> Iterator[ChainMessage | None]:
+    def _sealed_block(self, block: Block) -> Iterator[ChainMessage | Silence]:
         name = BlockName(self._asked.partition, block.number)
         fault: Exception | None = None
         for location in reversed(block.locations):
@@ -166,10 +171,12 @@ class _Follower:
             self._heard()
             return
         self._check_patience(fault or MissingError(f"nobody has {name}"))
-        yield None
+        yield Silence.UNKNOWN
         self._asked.clock.pause(_PAUSE)
 
-    def _copy(self, name: BlockName, block: Block, location: str) -> Iterator[ChainMessage | None]:
+    def _copy(
+        self, name: BlockName, block: Block, location: str
+    ) -> Iterator[ChainMessage | Silence]:
         """Read all of a sealed copy that was not read yet."""
         peer = self._asked.peers(location)
         offset = self._offset(name)
@@ -192,7 +199,7 @@ class _Follower:
             ):
                 yield from self._one(message)
 
-    def _open_block(self, block: Open) -> Iterator[ChainMessage | None]:
+    def _open_block(self, block: Open) -> Iterator[ChainMessage | Silence]:
         """Read what is visible at the tail; live: until it is sealed, or nobody answers."""
         name = BlockName(self._asked.partition, block.number)
         tail = block.locations[-1]
@@ -204,7 +211,7 @@ class _Follower:
                 if self._is_over:
                     return
                 if not piece:
-                    yield None
+                    yield Silence.IDLE
             self._is_over = not live
         except UnreadableEntry:
             raise
@@ -213,7 +220,7 @@ class _Follower:
         except _FAILS as error:
             if not live:
                 self._check_patience(error)
-            yield None
+            yield Silence.UNKNOWN
             self._asked.clock.pause(_PAUSE)
 
     def _given(self, piece: memoryview, name: BlockName) -> Iterator[ChainMessage]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 from quiver.bundle import RecordBundle
 
-__all__ = ["ChainMessage", "ChainPosition"]
+__all__ = ["ChainMessage", "ChainPosition", "Silence"]
 
 
 class ChainPosition(NamedTuple):
@@ -25,3 +26,10 @@ class ChainMessage(NamedTuple):
     bundle: RecordBundle
     is_behind_abandoned: bool = False
     """Whether a block right before it was given up: what was in that, if anything, is lost."""
+
+
+class Silence(Enum):
+    """Why no message of a partition comes just now."""
+
+    IDLE = "there is none yet"
+    UNKNOWN = "nobody who could say so was reached yet, or is reached any more"

@@ -22,7 +22,14 @@ from quiver.chain.record.format import (
 )
 from quiver.chain.record.values import DIGEST_BYTES, Amended, Block, Open, PageRef, Record
 from quiver.clock import Clock
-from quiver.errors import DamagedEntry, DamageError, InputError, MissingError, RemoteError
+from quiver.errors import (
+    DamagedEntry,
+    DamageError,
+    InputError,
+    MissingError,
+    RemoteError,
+    VersionError,
+)
 from quiver.ship.objects import Conflict
 
 __all__ = ["Partition", "is_partition_name"]
@@ -287,6 +294,9 @@ class Partition:
             yield
         except DamageError as error:
             raise error.at(f"{self._metadata.place}/{key}") from error
+        except VersionError as error:
+            where = f"{self._metadata.place}/{key}"
+            raise VersionError(f"{where}: {error.message}", hint=error.hint) from error
 
 
 def _end(block: Block | PageRef) -> int:

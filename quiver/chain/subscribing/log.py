@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from quiver.chain.loading import LoaderRules, LoadReceipt
-from quiver.chain.reading import ChainMessage
+from quiver.chain.reading import ChainMessage, Silence
 from quiver.chain.record import Record as PartitionRecord
 from quiver.chain.subscribing.format import decode_record, encode_record
 from quiver.chain.subscribing.marks import Marks
@@ -265,14 +265,14 @@ def _read(reach: Reach, partition: str, until: PartitionRecord | None) -> Marks 
 
 
 def _replayed(
-    messages: Iterator[ChainMessage | None], until: PartitionRecord | None
+    messages: Iterator[ChainMessage | Silence], until: PartitionRecord | None
 ) -> Marks | None:
     """Do again what was written, up to where a record ends; None if there is no snapshot."""
     marks: Marks | None = None
     if until is not None and not (until.recent or until.pages):
         return None
     for message in messages:
-        if message is None:
+        if isinstance(message, Silence):
             continue
         for text in message.bundle[SLOT][_COLUMN].to_pylist():
             record = decode_record(str(text))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from quiver.chain.loading import Loader, LoaderRules
 from quiver.chain.metadata import Metadata
 from quiver.chain.peers import Peers
-from quiver.chain.reading import ChainMessage
+from quiver.chain.reading import ChainMessage, Silence
 from quiver.chain.record import Partition
 from quiver.clock import Clock
 from quiver.slots import SlotTable
@@ -28,7 +28,7 @@ class Reach:
     slots: Callable[[str], SlotTable | None]
     load: Callable[[str, LoaderRules], Loader]
     """Begin to take the partition of a subscriber."""
-    follow: Callable[[str], Iterator[ChainMessage | None]]
+    follow: Callable[[str], Iterator[ChainMessage | Silence]]
     """Read all of a partition that is visible; it ends."""
 
     def partition(self, name: str) -> Partition:

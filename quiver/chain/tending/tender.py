@@ -19,13 +19,14 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from quiver.chain.peers import BlockName, Finished, Holding, Peers
+from quiver.chain.peers import BlockName, Finished, Holding, Peers, promised
 from quiver.chain.placing import START_DELAY_NS, Held, Node, choose, repairs
 from quiver.chain.placing.choose import Random
 from quiver.chain.placing.repairs import Want
 from quiver.chain.record import Block, Claim, Partition, Record, abandoned, claimed
+from quiver.chain.tending.closing import is_same
 from quiver.chain.tending.finishing import Done, Finisher, holders
-from quiver.errors import InputError, MissingError, QuiverError
+from quiver.errors import InputError, LockedError, MissingError, QuiverError
 
 __all__ = ["Done", "Mend", "Tender", "abandon"]
 
@@ -317,12 +318,46 @@ class Tender:
                 return new
 
 
-def abandon(partition: Partition, by: str) -> Record:
-    """Give up the open block of which no location is left: somebody decided that.
+def abandon(partition: Partition, seen: Record, *, by: str, peers: Peers) -> Record:
+    """Give up the open block of which no location is left: somebody decided that of what he saw.
 
     ``by`` is a name that nobody else ever has. It is kept in the record as a block without entries,
-    and none is open then. Raises InputError if no block is open.
+    and none is open then. Raises InputError if no block is open, or if a location has it again: the
+    claim stays then, so that nobody hears of more, and the block is sealed as that of any loader
+    that is gone. Raises LockedError if the partition is not as it was ``seen``.
     """
-    record = partition.change(lambda known: claimed(known, by, takes_over=True))
-    claim = Claim(record.epoch, by)
-    return partition.change(lambda known: abandoned(known, claim, following=None))
+    opened = seen.open
+    if opened is None:
+        raise InputError("no block is open")
+
+    def claim(known: Record) -> Record:
+        if not is_same(seen, known):
+            raise LockedError(
+                f"block {opened.number} of {partition.name} is not as it was: somebody wrote to "
+                "the partition, or ended the block, meanwhile",
+                hint=f"quiver chain ls {partition.name} --last 1",
+            )
+        return claimed(known, by, takes_over=True)
+
+    taken = Claim(partition.change(claim).epoch, by)
+    name = BlockName(partition.name, opened.number)
+    for location in opened.locations:
+        if _has(peers, location, block=name, epoch=taken.epoch):
+            raise InputError(
+                f"{location} has block {name.number} of {name.partition} again: it is not given up",
+                hint="a loader that takes over seals it, or the nodes do within some minutes",
+            )
+    return partition.change(lambda known: abandoned(known, taken, following=None))
+
+
+def _has(peers: Peers, location: str, *, block: BlockName, epoch: int) -> bool:
+    """Whether a location promises, or says that it has the block: one that begins does not yet."""
+    try:
+        peer = peers(location)
+        with suppress(QuiverError):
+            promised(peer, location, block=block, epoch=epoch)
+            return True
+        status = peer.status()
+    except QuiverError:
+        return False
+    return status.name == location and any(each.name == block for each in status.holdings)

@@ -46,7 +46,7 @@ def abandon(
     The partition waits for its machines until then, for nothing is ever given up by itself. What
     was in the block is lost, also what was acknowledged. The record keeps that it was given up; the
     next loader goes on behind it. A block that a node still has is refused, and so is one of which
-    a node is up and does not answer here.
+    a node is up and does not answer here, or which is not as it was when this began.
     """
     from quiver.chain.membership import Members
     from quiver.chain.peers import BlockName
@@ -58,16 +58,20 @@ def abandon(
 
     metadata = open_place(place, options, wire=wire)
     partition = Partition(metadata, name, clock=SystemClock())
-    opened = partition.read().open
+    seen = partition.read()
+    opened = seen.open
     if opened is None or opened.number != number:
         said = f"block {opened.number} is" if opened else "none is"
         raise InputError(
             f"block {number} of {name} is not open: {said}", hint=f"quiver chain ls {name} --last 1"
         )
     members = Members(metadata, clock=SystemClock(), options=wire)
-    told = _check_lost(members, BlockName(name, number), opened)
+    block = BlockName(name, number)
+    told = _check_lost(members, block, opened)
     ask(output, told, "Lose what was in it for good?", yes=yes)
-    record = give_up(partition, fresh_name())
+    if not yes:  # Nodes may have come back while somebody thought about it.
+        _check_lost(members, block, opened)
+    record = give_up(partition, seen, by=fresh_name(), peers=members)
     fields = {
         "partition": name,
         "number": number,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from quiver.errors import DamageError, VersionError
+
 if TYPE_CHECKING:
     from quiver.chain.membership import Members
     from quiver.chain.metadata import Metadata
@@ -17,16 +19,18 @@ if TYPE_CHECKING:
     from quiver.clock import Clock
     from quiver.errors import QuiverError
 
-__all__ = ["chain_options", "check_folder", "open_place", "raise_told", "refusals"]
+__all__ = ["UNREADABLE", "chain_options", "check_folder", "open_place", "raise_told", "refusals"]
 
 _TOKEN_BYTES_MAX: Final = 4096
 _BEATS: Final = 3
 """So many are waited for, of which one has to come."""
+UNREADABLE: Final = (DamageError, VersionError)
+"""What hides no other partition: it is told once all others are done with."""
 _WIRE: Final = ("tls_cert", "tls_key", "tls_ca", "token_file")
 
 
 def raise_told(output: Output, faults: Sequence[QuiverError]) -> None:
-    """Raise the first of what is damaged, if anything is, and tell of the others before."""
+    """Raise the first of what cannot be read, if anything is, and tell of the others before."""
     for error in faults[1:]:
         output.warn(str(error))
     if faults:

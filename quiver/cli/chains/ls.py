@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.chains.desk import chain_options, open_place, raise_told
+from quiver.cli.chains.desk import UNREADABLE, chain_options, open_place, raise_told
 from quiver.cli.output import Output, format_time, size
 from quiver.cli.program import verb
 
 if TYPE_CHECKING:
-    from quiver.chain.record import Record
+    from quiver.chain.record import Partition, Record
     from quiver.chain.wire import WireOptions
 
 __all__ = ["ls"]
@@ -44,13 +45,12 @@ def ls(
 ) -> None:
     """List partitions, or the blocks of some, oldest first.
 
-    Says what the metadata say; no node is asked. The exit code is 9 if a record is damaged: the
-    other partitions are shown.
+    Says what the metadata say; no node is asked. The exit code is 9 if a record is damaged, and 5
+    if it is of a newer Quiver: the other partitions are shown.
     """
     from quiver.chain.membership import list_partitions
     from quiver.chain.record import Partition
     from quiver.clock import SystemClock
-    from quiver.errors import DamageError
 
     metadata = open_place(place, options, wire=wire)
     clock = SystemClock()
@@ -58,11 +58,9 @@ def ls(
         rows, faults = [], []
         for name in list_partitions(metadata):
             try:
-                record = Partition(metadata, name, clock=clock).read()
-            except DamageError as error:
+                rows.append(_partition_row(Partition(metadata, name, clock=clock)))
+            except UNREADABLE as error:
                 faults.append(error)
-            else:
-                rows.append(_partition_row(name, record))
         _shown(output, "partitions", rows)
         raise_told(output, faults)
         return
@@ -73,10 +71,17 @@ def ls(
         _shown(output, f"blocks of {name}", blocks[-last:] if last else blocks)
 
 
-def _partition_row(name: str, record: Record) -> dict[str, Any]:
+def _partition_row(partition: Partition) -> dict[str, Any]:
+    record = partition.read()
     sealed = sum(page.block_count for page in record.pages) + len(record.recent)
+    if record.pages and record.pages[0].first < record.purged_below:  # A part of it is there yet.
+        kept = takewhile(
+            lambda block: block.number <= record.pages[0].last,
+            partition.blocks_from(record, record.purged_below),
+        )
+        sealed -= record.pages[0].block_count - sum(1 for _ in kept)
     return {
-        "partition": name,
+        "partition": partition.name,
         "state": "sealing" if record.sealing_by else "open" if record.open else "closed",
         "epoch": record.epoch,
         "rf": record.rf,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from quiver.cli.chains.desk import chain_options, open_place, raise_told
+from quiver.cli.chains.desk import UNREADABLE, chain_options, open_place, raise_told
 from quiver.cli.exits import FOUND, OK, REMOTE
 from quiver.cli.output import Output, size
 from quiver.cli.program import verb
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quiver.chain.membership import Member, Members
     from quiver.chain.metadata import Metadata
     from quiver.chain.wire import WireOptions
-    from quiver.errors import DamageError
+    from quiver.errors import QuiverError
 
 __all__ = ["status"]
 
@@ -38,7 +38,7 @@ def status(
 
     Asks every node that does not say itself that it is offline. The exit code is 1 if a block has
     fewer copies than it should have on nodes that answer, 7 if there is no such block and no node
-    answers, and 9 if a record is damaged: the others are shown.
+    answers, and 9 if a record is damaged, 5 if it is of a newer Quiver: the others are shown.
     """
     from quiver.chain.membership import Members
     from quiver.clock import SystemClock
@@ -106,20 +106,19 @@ def _node(members: Members, member: Member) -> dict[str, Any]:
     }
 
 
-def _partitions(metadata: Metadata, up: set[str]) -> tuple[list[dict[str, Any]], list[DamageError]]:
+def _partitions(metadata: Metadata, up: set[str]) -> tuple[list[dict[str, Any]], list[QuiverError]]:
     from quiver.chain.membership import list_partitions
     from quiver.chain.record import Partition
     from quiver.clock import SystemClock
-    from quiver.errors import DamageError
 
     rows: list[dict[str, Any]] = []
-    faults: list[DamageError] = []
+    faults: list[QuiverError] = []
     for name in list_partitions(metadata):
         partition = Partition(metadata, name, clock=SystemClock())
         try:
             record = partition.read()
             blocks = list(partition.blocks_now(record))
-        except DamageError as error:
+        except UNREADABLE as error:
             faults.append(error)
             continue
         copies = [(block.rf, block.locations) for block in blocks if not block.is_abandoned]

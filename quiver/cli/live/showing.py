@@ -11,7 +11,7 @@ from quiver.cli.exits import BUG, OK
 from quiver.cli.output import Output
 from quiver.cli.signals import stopped_by_signals
 from quiver.errors import InputError
-from quiver.units import MILLISECOND, parse_duration
+from quiver.units import MILLISECOND, SECOND, parse_duration
 
 if TYPE_CHECKING:
     from quiver.cli.live.frame import LiveScreen
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["View", "show", "take_view"]
 
 _LEAST: Final = 100 * MILLISECOND
+_MOST: Final = 365 * 86_400 * SECOND
+"""Longer than some centuries no thread can wait."""
 _PICTURE: Final = (100, 30)
 """Columns and lines of a picture."""
 _PATIENCE: Final = 0.5
@@ -52,6 +54,8 @@ def _duration(option: str, text: str) -> int:
     nanoseconds = parse_duration(text, key=option)
     if nanoseconds < _LEAST:
         raise InputError(f"{option}: {text} is too short", hint="100ms is the least")
+    if nanoseconds > _MOST:
+        raise InputError(f"{option}: {text} is too long", hint="365d is the most")
     return nanoseconds
 
 

@@ -40,7 +40,7 @@ def test_blocks_of_a_page_that_were_purged_are_not_counted(run, place) -> None:
     assert json.loads(found.out)["block_count"] == count < 300
 
 
-@pytest.mark.parametrize("verb", ["ls", "status"])
+@pytest.mark.parametrize("verb", ["ls", "status", "balance"])
 def test_a_record_of_a_newer_version_hides_no_other(run, place, verb) -> None:
     metadata = open_metadata(place)
     record = encode_record(rolled(begun()))
@@ -48,7 +48,7 @@ def test_a_record_of_a_newer_version_hides_no_other(run, place, verb) -> None:
         metadata.cas(f"{name}/record", None, data)
     found = run("chain", verb, "--metadata", place)
     assert found.code == 5
-    assert "core_0" in found.out
+    assert verb == "balance" or "core_0" in found.out
     assert "aaa" in found.err
     assert "zzz" in found.err
 

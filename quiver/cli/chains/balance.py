@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from quiver.cli.chains.desk import chain_options, open_place
+from quiver.cli.chains.desk import chain_options, open_place, raise_told
 from quiver.cli.exits import FOUND, OK
 from quiver.cli.output import Output, count, size
 from quiver.cli.program import verb
@@ -55,7 +55,8 @@ def balance(
     Nodes begin by themselves once two of them are 20 percent of a disk apart, behind all copies
     that are wanted; here they are brought as near as 5 percent at once. A block is copied and
     checked before it is listed elsewhere, so there are never fewer copies; what it leaves is
-    deleted half a minute later. The exit code is 1 if something failed.
+    deleted half a minute later. The exit code is 1 if something failed, 9 if a record is damaged,
+    and 5 if it is of a newer Quiver: blocks of that partition stay where they are.
     """
     from quiver.chain.membership import Members
     from quiver.chain.tending import MOVES_MAX, Balancer
@@ -84,6 +85,7 @@ def balance(
         )
     else:
         _told(output, nodes, rows, is_dry_run=dry_run)
+    raise_told(output, list(balancer.faults.values()))
     return FOUND if failed else OK
 
 

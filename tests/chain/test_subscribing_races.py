@@ -81,19 +81,27 @@ def test_a_block_that_is_taken_as_an_interrupt_comes_is_taken_once(cluster, send
 
 
 @pytest.mark.parametrize("outcome", ["ack", "nack", "reject"])
-def test_an_outcome_that_is_written_as_an_interrupt_comes_does_not_count(cluster, sends, outcome):
+def test_an_outcome_that_is_written_as_an_interrupt_comes_counts(cluster, sends, outcome):
     load(cluster, "A", range(2))
     with cluster.subscribe("s") as subscription:
         handle = subscription.next(PATIENCE)
         sends(subscription, interrupt)
-        arguments = {"reject": ("odd",), "nack": (), "ack": ()}[outcome]
+        arguments = {"reject": ("odd",), "nack": ("1h",), "ack": ()}[outcome]
         with pytest.raises(KeyboardInterrupt):
             getattr(handle, outcome)(*arguments)
         handle.defer()
-        assert take(subscription, 1) == [0]
-    with cluster.subscribe("s") as subscription:
-        assert subscription.dead_letters() == []
         assert take(subscription, 1) == [1]
+        assert subscription.next(0) is None
+    with cluster.subscribe("s") as subscription:
+        assert len(subscription.dead_letters()) == (outcome == "reject")
+        assert subscription.next(0) is None
+        (mark,) = cluster.subscribers()[0].marks
+        assert mark.open_count == (outcome == "nack")
+
+
+def forget_what_broke_off(subscription) -> None:
+    subscription._log._is_torn = False
+    subscription._log._left.clear()
 
 
 def test_what_was_written_twice_before_is_read(cluster, sends):
@@ -103,12 +111,12 @@ def test_what_was_written_twice_before_is_read(cluster, sends):
         sends(subscription, interrupt)
         with pytest.raises(KeyboardInterrupt):
             subscription.next(PATIENCE)
-        subscription._log._is_torn = False
+        forget_what_broke_off(subscription)
         handle = subscription.next(PATIENCE)
         sends(subscription, interrupt)
         with pytest.raises(KeyboardInterrupt):
             handle.ack()
-        subscription._log._is_torn = False
+        forget_what_broke_off(subscription)
         handle.defer()
         assert take(subscription, 1) == [0]
     with cluster.subscribe("s") as subscription:

@@ -7,6 +7,7 @@ import threading
 import pytest
 from cluster_kit import running
 from numbers_kit import PATIENCE, QUICK, load, number_of, take
+from strikes import interrupt_once
 
 from quiver.chain import SubscriberRules
 from quiver.chain.cluster import Cluster
@@ -225,14 +226,38 @@ def test_two_threads_may_take_back_what_was_lost(cluster):
     with cluster.subscribe("s") as subscription:
 
         class Faster(list):
-            def pop(self):
+            def __getitem__(self, at):
                 self.clear()  # By another thread, once this one saw that there is something.
-                return super().pop()
+                return super().__getitem__(at)
 
         handle = subscription.next(PATIENCE)
-        subscription._lost = Faster([(None, None)])
+        subscription._lost = Faster([None])
         assert subscription.poll() is None
-        handle.ack()
+        subscription._lost = [handle._delivery]
+        defer = subscription.defer
+
+        def faster(given):
+            defer(given)
+            subscription._lost.clear()
+
+        subscription.defer = faster
+        again = subscription.poll()
+        assert number_of(again) == 0
+        del subscription.defer
+        handle.defer()
+        again.ack()
+
+
+def test_what_was_lost_comes_though_an_interrupt_came_into_taking_it_back(cluster, monkeypatch):
+    load(cluster, "A", range(1))
+    with cluster.subscribe("s") as subscription:
+        handle = subscription.next(PATIENCE)
+        subscription.defer_later(handle._delivery)
+        interrupt_once(monkeypatch, subscription, "defer", behind=False)
+        with pytest.raises(KeyboardInterrupt):
+            subscription.poll()
+        assert take(subscription, 1) == [0]
+        handle.defer()
 
 
 def test_a_page_with_purged_blocks_is_read_behind_them(monkeypatch):

@@ -144,8 +144,10 @@ class ChainSubscription:
     def _take_back(self) -> None:
         """Offer what handles had that nobody has any more."""
         while self._lost:
-            with suppress(IndexError):  # Another thread was faster.
-                self.defer(self._lost.pop())
+            with suppress(IndexError, ValueError):  # Another thread was faster.
+                lost = self._lost[0]
+                self.defer(lost)
+                self._lost.remove(lost)
 
     def _handle(self, found: Found) -> ChainHandle:
         given = Given(self, found)

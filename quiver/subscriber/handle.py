@@ -71,7 +71,7 @@ class Delivery(Protocol):
 class Handle:
     """A claim that wants an outcome, once: a second one raises SubscriberError.
 
-    An outcome that raises was not given.
+    An outcome that raises was not given, unless the handle is ``resolved`` then.
     """
 
     __slots__ = ("__weakref__", "_delivery", "_outcome", "_slots", "claim", "core", "subscriber")
@@ -202,7 +202,7 @@ class Handle:
     def _check_slot(self, slot: str) -> None:
         if slot not in self._slots:
             raise KeyError(slot)
-        if self.resolved:
+        if self._outcome is not None:
             raise SubscriberError(
                 f"slot {slot!r} of {self!r} was not read",
                 hint="read what you need before the outcome; dict(handle) reads all",
@@ -300,7 +300,7 @@ class BundleRun(Handle):
 
     def __iter__(self) -> Iterator[Mapping[str, pa.RecordBatch]]:
         """Go through the bundles, in order."""
-        if self.resolved:
+        if self._outcome is not None:
             raise SubscriberError(f"{self!r} has its outcome already")
         return self._delivery.read_each(self.claim)
 

@@ -80,8 +80,9 @@ class Progress:
         newly = begun.add(first, count)
         self.lag -= newly
         if begun.count == bundle_count:
-            del self._begun[segment_seq]
+            # In this order: if an interrupt comes in between, to resolve it again ends it.
             self._close(segment_seq)
+            del self._begun[segment_seq]
         return newly
 
     def is_resolved(self, segment_seq: int, bundle_index: int) -> bool:
@@ -181,5 +182,6 @@ class Progress:
         return bundle_count
 
     def _close(self, segment_seq: int) -> None:
-        del self._open[bisect_left(self._open, segment_seq)]
-        self._done.add(segment_seq)
+        if segment_seq not in self._done:
+            del self._open[bisect_left(self._open, segment_seq)]
+            self._done.add(segment_seq)

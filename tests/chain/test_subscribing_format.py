@@ -20,7 +20,7 @@ from quiver.chain.subscribing.records import (
     Snapshot,
     Taken,
 )
-from quiver.errors import DamagedEntry, VersionError
+from quiver.errors import DamagedEntry, InputError, VersionError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1" / "subscribing"
 NACK = Nacked("core_0", 3, 4, 2, 1_800_000_000_000_000_000)
@@ -105,9 +105,23 @@ def test_a_snapshot_that_makes_no_sense_is_damage(lane, change):
 
 
 def test_a_block_of_more_bundles_than_any_has_is_damage():
-    taken = Taken("p", 1, 1 << 29, 0, 1 << 29)
+    fields = json.loads(encode_record(Taken("p", 1, 1 << 28, 0, 1 << 29)))
     with pytest.raises(DamagedEntry):
-        decode_record(encode_record(taken))
+        decode_record(json.dumps({**fields, "bundle_count": 1 << 29}))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Taken("p", 1, 1 << 29, 0, 1 << 29),
+        Nacked("p", 1, 0, 1, 1 << 63),
+        Snapshot(True, False, (LaneSnapshot("p", 5, None, 4, None, ()),)),
+        Snapshot(True, False, (LaneSnapshot("p", 5, 1 << 63, 6, None, ()),)),
+    ],
+)
+def test_what_nobody_could_read_is_not_written(record):
+    with pytest.raises(InputError):
+        encode_record(record)
 
 
 def test_a_newer_version_is_told():

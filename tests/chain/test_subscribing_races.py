@@ -7,6 +7,7 @@ import threading
 import pytest
 from cluster_kit import running
 from numbers_kit import PATIENCE, QUICK, load, number_of, take
+from strikes import interrupt_once
 
 from quiver.chain import SubscriberRules
 from quiver.chain.cluster import Cluster
@@ -81,19 +82,27 @@ def test_a_block_that_is_taken_as_an_interrupt_comes_is_taken_once(cluster, send
 
 
 @pytest.mark.parametrize("outcome", ["ack", "nack", "reject"])
-def test_an_outcome_that_is_written_as_an_interrupt_comes_does_not_count(cluster, sends, outcome):
+def test_an_outcome_that_is_written_as_an_interrupt_comes_counts(cluster, sends, outcome):
     load(cluster, "A", range(2))
     with cluster.subscribe("s") as subscription:
         handle = subscription.next(PATIENCE)
         sends(subscription, interrupt)
-        arguments = {"reject": ("odd",), "nack": (), "ack": ()}[outcome]
+        arguments = {"reject": ("odd",), "nack": ("1h",), "ack": ()}[outcome]
         with pytest.raises(KeyboardInterrupt):
             getattr(handle, outcome)(*arguments)
         handle.defer()
-        assert take(subscription, 1) == [0]
-    with cluster.subscribe("s") as subscription:
-        assert subscription.dead_letters() == []
         assert take(subscription, 1) == [1]
+        assert subscription.next(0) is None
+    with cluster.subscribe("s") as subscription:
+        assert len(subscription.dead_letters()) == (outcome == "reject")
+        assert subscription.next(0) is None
+        (mark,) = cluster.subscribers()[0].marks
+        assert mark.open_count == (outcome == "nack")
+
+
+def forget_what_broke_off(subscription) -> None:
+    subscription._log._is_torn = False
+    subscription._log._left.clear()
 
 
 def test_what_was_written_twice_before_is_read(cluster, sends):
@@ -103,12 +112,12 @@ def test_what_was_written_twice_before_is_read(cluster, sends):
         sends(subscription, interrupt)
         with pytest.raises(KeyboardInterrupt):
             subscription.next(PATIENCE)
-        subscription._log._is_torn = False
+        forget_what_broke_off(subscription)
         handle = subscription.next(PATIENCE)
         sends(subscription, interrupt)
         with pytest.raises(KeyboardInterrupt):
             handle.ack()
-        subscription._log._is_torn = False
+        forget_what_broke_off(subscription)
         handle.defer()
         assert take(subscription, 1) == [0]
     with cluster.subscribe("s") as subscription:
@@ -217,14 +226,38 @@ def test_two_threads_may_take_back_what_was_lost(cluster):
     with cluster.subscribe("s") as subscription:
 
         class Faster(list):
-            def pop(self):
+            def __getitem__(self, at):
                 self.clear()  # By another thread, once this one saw that there is something.
-                return super().pop()
+                return super().__getitem__(at)
 
         handle = subscription.next(PATIENCE)
-        subscription._lost = Faster([(None, None)])
+        subscription._lost = Faster([None])
         assert subscription.poll() is None
-        handle.ack()
+        subscription._lost = [handle._delivery]
+        defer = subscription.defer
+
+        def faster(given):
+            defer(given)
+            subscription._lost.clear()
+
+        subscription.defer = faster
+        again = subscription.poll()
+        assert number_of(again) == 0
+        del subscription.defer
+        handle.defer()
+        again.ack()
+
+
+def test_what_was_lost_comes_though_an_interrupt_came_into_taking_it_back(cluster, monkeypatch):
+    load(cluster, "A", range(1))
+    with cluster.subscribe("s") as subscription:
+        handle = subscription.next(PATIENCE)
+        subscription.defer_later(handle._delivery)
+        interrupt_once(monkeypatch, subscription, "defer", behind=False)
+        with pytest.raises(KeyboardInterrupt):
+            subscription.poll()
+        assert take(subscription, 1) == [0]
+        handle.defer()
 
 
 def test_a_page_with_purged_blocks_is_read_behind_them(monkeypatch):

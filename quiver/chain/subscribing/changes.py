@@ -13,7 +13,7 @@ from quiver.chain.subscribing.known import is_known
 from quiver.chain.subscribing.log import AckLog, SubscriberRules, ack_partition, read_marks
 from quiver.chain.subscribing.marks import Marks
 from quiver.chain.subscribing.reach import Reach
-from quiver.chain.subscribing.starting import joined
+from quiver.chain.subscribing.starting import begin_joined
 from quiver.engine.start import Start, parse_start
 from quiver.errors import InputError, SubscriberError
 
@@ -44,9 +44,8 @@ def reset_subscriber(reach: Reach, name: str, start: Start) -> None:
         marks = _marks(log)
         anew = Marks(wants_all=marks.wants_all)
         anew.is_paused = marks.is_paused
-        for partition in sorted({*marks.lanes, *(reach.partitions() if marks.wants_all else ())}):
-            anew.apply(joined(reach, partition, start))
-        log.begin(anew)
+        partitions = sorted({*marks.lanes, *(reach.partitions() if marks.wants_all else ())})
+        begin_joined(reach, log, anew, partitions=partitions, start=start)
 
 
 def rename_subscriber(reach: Reach, name: str, new_name: str) -> None:

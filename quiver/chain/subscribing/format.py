@@ -16,14 +16,16 @@ from quiver.chain.subscribing.records import (
     Snapshot,
     Taken,
 )
-from quiver.errors import DamagedEntry, VersionError
+from quiver.errors import DamagedEntry, InputError, VersionError
 
-__all__ = ["VERSION", "decode_record", "encode_record"]
+__all__ = ["LATEST_NS", "VERSION", "decode_record", "encode_record"]
 
 VERSION: Final = 2
 """Of a snapshot that says more than ``_FIRST`` can: whether the subscriber is paused."""
 _FIRST: Final = 1
 _MAX: Final = (1 << 63) - 1
+LATEST_NS: Final = _MAX
+"""No time that is written down is later."""
 _TIMES: Final = frozenset({"start_ns", "time_ns"})
 _TEXTS: Final = frozenset({"partition", "reason"})
 _MAY_MISS: Final = frozenset({"start_ns", "next_seq"})
@@ -40,7 +42,7 @@ _SHOWN: Final = 80
 
 
 def encode_record(record: Record) -> str:
-    """Write a record."""
+    """Write a record; InputError if nobody could read it: that would cost all that is behind it."""
     if isinstance(record, Snapshot):
         fields: dict[str, object] = {
             "kind": "snapshot",
@@ -53,6 +55,10 @@ def encode_record(record: Record) -> str:
             fields["is_paused"] = True
     else:
         fields = {"kind": _KINDS[type(record)], **record._asdict()}
+    try:
+        _record(dict(fields))
+    except DamagedEntry as error:
+        raise InputError(f"nobody could read that of a subscriber: {error.message}") from error
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
@@ -62,12 +68,20 @@ def decode_record(text: str) -> Record:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _fault("a record of a subscriber is no JSON", text) from error
-    kind = found.pop("kind", None) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise _fault("a record of a subscriber is of no known kind", None)
+    return _record(found)
+
+
+def _record(found: dict[str, Any]) -> Record:
+    """Make a record of its fields."""
+    kind = found.pop("kind", None)
     if kind == "snapshot":
         return _snapshot(found)
     if not isinstance(kind, str) or kind not in _PLAIN:
         raise _fault("a record of a subscriber is of no known kind", kind)
-    return _plain(kind, found)
+    record: Record = _plain(kind, found)
+    return record
 
 
 def _plain(kind: str, found: dict[str, object]) -> Any:  # noqa: ANN401 One of the plain kinds.

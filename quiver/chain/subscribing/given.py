@@ -9,45 +9,62 @@ import pyarrow as pa
 
 from quiver.bundle import RecordBundle
 from quiver.casts import conform_table, join_tables
+from quiver.errors import SubscriberError
 from quiver.promote import union_schema
 from quiver.schemas import same_schema_as
-from quiver.subscriber import BundleHandle, BundleRun, Claim
+from quiver.subscriber import BundleHandle, BundleRun, Claim, Handle
 
 if TYPE_CHECKING:
     from quiver.chain.subscribing.feed import Found
-    from quiver.chain.subscribing.marks import Lane
 
 __all__ = ["ChainHandle", "ChainRun", "Given", "Outcomes"]
 
 
 class Outcomes(Protocol):
-    """What becomes of claims: a subscription."""
+    """What becomes of what was given: a subscription."""
 
-    def ack(self, lane: Lane, claim: Claim) -> None:
+    def ack(self, given: Given) -> None:
         """Resolve it."""
         ...
 
-    def nack(
-        self, lane: Lane, claim: Claim, found: Found, *, retry_after_ns: int | None, reason: str
-    ) -> None:
+    def nack(self, given: Given, *, retry_after_ns: int | None, reason: str) -> None:
         """Offer it again later."""
         ...
 
-    def reject(self, lane: Lane, claim: Claim, found: Found, *, reason: str) -> None:
+    def reject(self, given: Given, *, reason: str) -> None:
         """Give it up."""
         ...
 
-    def defer(self, lane: Lane, claim: Claim) -> None:
+    def defer(self, given: Given) -> None:
         """Offer it again."""
         ...
 
-    def defer_later(self, lane: Lane, claim: Claim) -> None:
+    def defer_later(self, given: Given) -> None:
         """Offer it again, sometime."""
         ...
 
 
-class ChainHandle(BundleHandle):
-    """One bundle of a partition: as ``BundleHandle``; its segment is the block."""
+class _ChainClaim(Handle):
+    """A claim whose outcome is written first, and then waited for.
+
+    An outcome that raises was not given, unless it is ``resolved`` then: it was written, and not
+    all copies are known to have it. The same outcome once more waits for that again.
+    """
+
+    __slots__ = ()
+
+    @property
+    def resolved(self) -> bool:
+        """Whether it has its outcome, or that is on its way."""
+        given = self._delivery
+        return super().resolved or (isinstance(given, Given) and bool(given.written))
+
+
+class ChainHandle(_ChainClaim, BundleHandle):
+    """One bundle of a partition: as ``BundleHandle``; its segment is the block.
+
+    An ack that raises and leaves it ``resolved`` was written: ``ack()`` again waits for the copies.
+    """
 
     __slots__ = ("partition",)
 
@@ -64,8 +81,8 @@ class ChainHandle(BundleHandle):
         self.partition = found.lane.partition
 
 
-class ChainRun(BundleRun):
-    """Bundles of one block in a row: as ``BundleRun``."""
+class ChainRun(_ChainClaim, BundleRun):
+    """Bundles of one block in a row: as ``BundleRun``; outcomes are those of ``ChainHandle``."""
 
     __slots__ = ("partition",)
 
@@ -80,8 +97,12 @@ class Given:
 
     def __init__(self, outcomes: Outcomes, found: Found) -> None:
         self._outcomes = outcomes
-        self._found = found
+        self.found = found
         self.bundles = found.bundles
+        self.written = ""
+        """The outcome that is in the log, whether all copies are known to have it or not."""
+        self.is_late = False
+        """Whether somebody waited for that in vain, so that another outcome is told that."""
 
     def read(self, claim: Claim, slot: str) -> pa.RecordBatch:  # noqa: ARG002 One alone.
         """Give the batch of one slot of the bundle."""
@@ -103,23 +124,41 @@ class Given:
         """Go through the bundles."""
         return (RecordBundle(bundle) for bundle in self.bundles)
 
-    def ack(self, claim: Claim) -> None:
+    def ack(self, claim: Claim) -> None:  # noqa: ARG002
         """Resolve the bundles."""
-        self._outcomes.ack(self._found.lane, claim)
+        self._check("acked")
+        self._outcomes.ack(self)
 
-    def nack(self, claim: Claim, *, retry_after_ns: int | None, reason: str) -> None:
-        """Have them offered again later."""
-        lane, found = self._found.lane, self._found
-        self._outcomes.nack(lane, claim, found, retry_after_ns=retry_after_ns, reason=reason)
+    def nack(  # As all that is given: of what was found.
+        self,
+        claim: Claim,  # noqa: ARG002
+        *,
+        retry_after_ns: int | None,
+        reason: str,
+    ) -> None:
+        """Have them offered again later, or given up; what was given up is waited for again."""
+        if self.written != "rejected":
+            self._check("nacked")
+        self._outcomes.nack(self, retry_after_ns=retry_after_ns, reason=reason)
 
-    def reject(self, claim: Claim, *, reason: str) -> None:
+    def reject(self, claim: Claim, *, reason: str) -> None:  # noqa: ARG002
         """Have them given up."""
-        self._outcomes.reject(self._found.lane, claim, self._found, reason=reason)
+        self._check("rejected")
+        self._outcomes.reject(self, reason=reason)
 
-    def defer(self, claim: Claim) -> None:
+    def defer(self, claim: Claim) -> None:  # noqa: ARG002
         """Have them offered again."""
-        self._outcomes.defer(self._found.lane, claim)
+        self._check("deferred")
+        self._outcomes.defer(self)
 
-    def defer_later(self, claim: Claim) -> None:
+    def defer_later(self, claim: Claim) -> None:  # noqa: ARG002
         """Note that they are to be offered again."""
-        self._outcomes.defer_later(self._found.lane, claim)
+        self._outcomes.defer_later(self)
+
+    def _check(self, outcome: str) -> None:
+        """Raise if another outcome stands; behind an interrupt that is for its caller to say."""
+        if self.is_late and outcome != self.written:
+            raise SubscriberError(
+                f"it was {self.written}, and that is written",
+                hint="the same outcome again waits until all copies have it",
+            )

@@ -100,21 +100,32 @@ def purge_acked(reach: Reach, partitions: Sequence[str] = ()) -> list[Purged]:
     done = []
     found: dict[str, Marks] = {}
     for partition_name in partitions or reach.partitions():
+        is_new = not found
         _read_all_marks(reach, found)
         needs = _needs(found, partition_name)
-        if not needs:
-            continue
-        below, held_by = min(needs)
-        done.append(_purge(reach, partition_name, below, held_by=held_by))
+        if needs and not is_new and _count_below(reach, partition_name, min(needs)[0]):
+            # Somebody may have been reset since, or forgotten, and subscribed anew.
+            found.clear()
+            _read_all_marks(reach, found)
+            needs = _needs(found, partition_name)
+        if needs:
+            below, held_by = min(needs)
+            done.append(_purge(reach, partition_name, below, held_by=held_by))
     return done
+
+
+def _count_below(reach: Reach, name: str, below: int) -> int:
+    """Say how many blocks of a partition lie before one."""
+    partition = reach.partition(name)
+    return sum(block.number < below for block in partition.blocks(partition.read()))
 
 
 def _read_all_marks(reach: Reach, found: dict[str, Marks]) -> None:
     """Read the marks of everybody, also of who got another name or came while they were read.
 
-    What was ``found`` before is not read again: a floor only rises. Whoever is renamed has both
-    names for a moment, so one of them is found: names are listed again until there is none that was
-    not read, and none that was gone when it was read and is back.
+    What was ``found`` before is not read again: a floor only rises, but for who begins anew. Who
+    is renamed has both names for a moment, so one of them is found: names are listed again until
+    there is none that was not read, and none that was gone when it was read and is back.
     """
     while True:
         wanted = [name for name in _names(reach) if name not in found or found[name].is_gone]
@@ -127,8 +138,7 @@ def _read_all_marks(reach: Reach, found: dict[str, Marks]) -> None:
 
 def _purge(reach: Reach, name: str, below: int, *, held_by: str) -> Purged:
     partition = reach.partition(name)
-    before = partition.read()
-    count = sum(block.number < below for block in partition.blocks(before))
+    count = _count_below(reach, name, below)
     if count:
         partition.sweep(partition.change(partial(_purged, below)))
     is_held = any(True for _ in partition.blocks(partition.read()))
@@ -188,7 +198,9 @@ def _view(reach: Reach, name: str, marks: Marks) -> SubscriberView:
         partition = reach.partition(partition_name)
         behind = 0
         try:
-            behind = sum(1 for _ in partition.blocks_from(partition.read(), lane.floor))
+            record = partition.read()
+            first = max(lane.floor, record.purged_below)  # A page has what was purged of it.
+            behind = sum(1 for _ in partition.blocks_from(record, first))
         except MissingError:  # It has no bundle yet.
             behind = 0
         count = len(lane.letters)

@@ -7,9 +7,11 @@ its copies, what lies before it is purged: the partition never has more than abo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -29,6 +31,7 @@ from quiver.errors import (
     InputError,
     LockedError,
     MissingError,
+    QuiverError,
     RemoteError,
     SubscriberError,
 )
@@ -113,8 +116,11 @@ class AckLog:
         self._unpurged: LoadReceipt | None = None
         """The last snapshot, as long as what lies before it is there."""
         self._is_purging = False
+        self._left: deque[Callable[[], object]] = deque()
+        """What takes into memory what is written, or may be; each does nothing if done again."""
         self._is_torn = False
-        """Whether what was written may not be what is in memory: something broke off in between."""
+        """Whether what is in memory may not be written: something broke off in between."""
+        self._is_over = False
         try:
             with self.told():
                 self._loader.wait_open(rules.patience)
@@ -150,17 +156,45 @@ class AckLog:
             return self._loader.send({SLOT: batch}, timeout=self._rules.patience)
 
     @contextmanager
-    def writing(self, marks: Marks) -> Iterator[None]:
-        """Write records and take them into ``marks`` within the block; what breaks off counts not.
+    def writing(
+        self,
+        marks: Marks,
+        records: Sequence[Record],
+        *,
+        acts: Sequence[Callable[[], object]] = (),
+    ) -> Iterator[LoadReceipt]:
+        """Write records, which the block takes into ``marks``; what breaks off counts all the same.
 
-        An interrupt may come when they are written and not taken in. So what is in memory is
-        written before the next ones, and replaces all that came before.
+        An interrupt may come when they are written and not taken in, or before that, and nobody
+        knows which: others may have read them. So whoever comes next does ``acts``, or takes the
+        records in, and what is in memory then is written before anything else.
         """
+        self.mend(marks)
+        left = acts or [partial(marks.apply, record) for record in records]
+        self._is_torn = True
+        self._left.extend(left)
+        try:
+            receipt = self.put(records)
+        except QuiverError:  # It was refused, so nothing of it is on its way.
+            self._left.clear()
+            self._is_torn = False
+            raise
+        yield receipt
+        self._left.clear()
+        self._is_torn = False
+
+    def take_in(self) -> None:
+        """Bring to its end, in memory, what broke off behind its writing."""
+        while self._left:
+            self._left[0]()
+            self._left.popleft()
+
+    def mend(self, marks: Marks) -> None:
+        """Take in what broke off, and write all that is known, if it may not be written."""
+        self.take_in()
         if self._is_torn:
             self._snapshot(marks)
-        self._is_torn = True
-        yield
-        self._is_torn = False
+            self._is_torn = False
 
     def keep_up(self, marks: Marks) -> None:
         """Write a snapshot if a block has none; ``marks`` have all that was written."""
@@ -212,18 +246,24 @@ class AckLog:
     def close(self, timeout: float | str | None) -> None:
         """Wait until all is written, and let go of the name, whether that comes to an end or not.
 
-        Where it does not the loader would go on, and have the name, with nobody to end it.
+        Where it does not the loader would go on, and have the name, with nobody to end it. Once
+        that is done it does nothing.
         """
+        if self._is_over:
+            return
         try:
             with self.told():
                 self._loader.close(timeout)
         except BaseException:
-            self._loader.abandon()
+            self.abandon()
             raise
+        self._is_over = True
 
     def abandon(self) -> None:
         """Stop at once, as if the process had died."""
-        self._loader.abandon()
+        if not self._is_over:
+            self._loader.abandon()
+        self._is_over = True
 
     @contextmanager
     def told(self) -> Iterator[None]:

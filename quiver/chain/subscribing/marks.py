@@ -66,25 +66,33 @@ class Lane:
 
     def take(self, taken: Taken) -> None:
         """Know the next block; once more is not at all, as behind what broke off."""
-        if self.blocks.get(taken.block) == taken:
-            return
         if taken.block < self.next_number:
+            if self.blocks.get(taken.block) == taken:
+                return
             raise DamagedEntry(
                 f"block {taken.block} of {self.partition} was taken before",
                 expected=f"{self.next_number} or more",
                 found=taken.block,
             )
         self.blocks[taken.block] = taken
-        self.member.add_segment(taken.block, taken.bundle_count)
+        is_open = self.member.add_segment(taken.block, taken.bundle_count)
+        if is_open and taken.block not in self.member.offers.ready:  # It broke off in there.
+            self.member.offers.add_segment(taken.block)
         self.next_number, self.next_seq = taken.block + 1, taken.end_seq
 
     def resolve(self, block: int, first: int, count: int) -> None:
         """Be done with bundles, whoever has them; once more is not at all."""
-        if self._is_past(block):
-            return
-        self._check(block, first + count)
-        self.member.resolve(block, first, count)
+        if not self._is_past(block):
+            self._check(block, first + count)
+            self.member.resolve(block, first, count)
         self.tidy()
+
+    def give_up(self, letter: Rejected) -> None:
+        """Be done with a bundle as a dead letter; once more is not at all."""
+        lag = self.open_count
+        self.resolve(letter.block, letter.bundle_index, 1)
+        if self.open_count < lag or letter not in self.letters:
+            self.letters.append(letter)
 
     def hold_back(self, nack: Nacked) -> None:
         """Offer a bundle again later."""
@@ -99,8 +107,8 @@ class Lane:
         """Forget blocks below the floor."""
         floor = self.floor
         for number in [each for each in self.blocks if each < floor]:
-            del self.blocks[number]
             self.member.forget_segment(number)
+            del self.blocks[number]
 
     def snapshot(self) -> LaneSnapshot:
         """Give all that counts still."""
@@ -139,7 +147,7 @@ class Lane:
 
     def _is_past(self, block: int) -> bool:
         """Whether all of a block is done with: what broke off may have been written twice."""
-        return block < self.floor and block not in self.blocks
+        return block < self.floor and block not in self.member.progress
 
     def _check(self, block: int, end: int) -> None:
         taken = self.blocks.get(block)
@@ -180,9 +188,7 @@ class Marks:
             case Nacked():
                 self._lane(record).hold_back(record)
             case Rejected():
-                lane = self._lane(record)
-                lane.resolve(record.block, record.bundle_index, 1)
-                lane.letters.append(record)
+                self._lane(record).give_up(record)
 
     def snapshot(self) -> Snapshot:
         """Give all that counts still."""
@@ -196,6 +202,11 @@ class Marks:
             for lane in self.lanes.values()
             for each in lane.letters
         ]
+
+    def forget_letters(self) -> None:
+        """Let go of all that was given up."""
+        for lane in self.lanes.values():
+            lane.letters.clear()
 
     def _lane(self, record: Taken | Acked | Nacked | Rejected) -> Lane:
         lane = self.lanes.get(record.partition)

@@ -15,7 +15,7 @@ from quiver.engine.start import Start, parse_start
 from quiver.errors import InputError, MissingError
 from quiver.timeline import TIME_MAX
 
-__all__ = ["joined", "start_subscriber"]
+__all__ = ["begin_joined", "joined", "start_subscriber"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RF: Final = 2
@@ -42,22 +42,31 @@ def start_subscriber(
             return [joined(reach, each, "earliest") for each in new]
 
         new = [each for each in partitions or reach.partitions() if each not in marks.lanes]
-        for each in new:
-            marks.apply(joined(reach, each, start))
-        log.begin(marks)
-        # Who purged meanwhile may not have known of us: what is gone by now was never ours.
-        late = [each for each in new if _is_purged(reach, marks.lanes[each])]
-        for each in late:
-            del marks.lanes[each]
-            marks.apply(joined(reach, each, start))
-        if late:
-            log.begin(marks)
+        begin_joined(reach, log, marks, partitions=new, start=start)
     except BaseException:
         log.abandon()
         raise
     return ChainSubscription(
         name, reach, log=log, marks=marks, rules=rules, join=join, wanted=tuple(partitions)
     )
+
+
+def begin_joined(
+    reach: Reach, log: AckLog, marks: Marks, *, partitions: Sequence[str], start: Start
+) -> None:
+    """Write marks to which partitions are new.
+
+    Who purged meanwhile may not have known of that: what is gone by then was never theirs.
+    """
+    for each in partitions:
+        marks.apply(joined(reach, each, start))
+    log.begin(marks)
+    late = [each for each in partitions if _is_purged(reach, marks.lanes[each])]
+    for each in late:
+        del marks.lanes[each]
+        marks.apply(joined(reach, each, start))
+    if late:
+        log.begin(marks)
 
 
 def _is_purged(reach: Reach, lane: Lane) -> bool:

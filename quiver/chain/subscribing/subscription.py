@@ -9,23 +9,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from quiver.chain.subscribing.blocks import Blocks
 from quiver.chain.subscribing.feed import Feed, Found
+from quiver.chain.subscribing.format import LATEST_NS
 from quiver.chain.subscribing.given import ChainHandle, ChainRun, Given
 from quiver.chain.subscribing.log import AckLog, SubscriberRules
-from quiver.chain.subscribing.marks import DeadLetter, Lane, Marks
+from quiver.chain.subscribing.marks import DeadLetter, Marks
 from quiver.chain.subscribing.reach import Reach
 from quiver.chain.subscribing.records import Acked, Nacked, Record, Rejected
-from quiver.errors import CapacityError, ClosedError, InputError, QuiverError
-from quiver.subscriber import Claim
+from quiver.errors import CapacityError, ClosedError, InputError, QuiverError, SubscriberError
 from quiver.units import SECOND, parse_duration
 
 __all__ = ["ChainHandle", "ChainRun", "ChainSubscription"]
 
 _LOOK_SECONDS: Final = 0.25
 _LETTERS_MAX: Final = 10_000
+_T = TypeVar("_T")
 
 
 class ChainSubscription:
@@ -54,7 +55,7 @@ class ChainSubscription:
         # Taken as it is, in C: an interrupt on the way into a condition leaves that taken.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._lost: list[tuple[Lane, Claim]] = []
+        self._lost: list[Given] = []
         self._closed = False
         self._feed = Feed(
             Blocks(reach),
@@ -64,6 +65,7 @@ class ChainSubscription:
             join=join,
             wanted=wanted,
             write=self._write,
+            take_in=log.take_in,
             lock=self._lock,
         )
 
@@ -71,14 +73,12 @@ class ChainSubscription:
 
     def poll(self) -> ChainHandle | None:
         """Claim the next bundle if one is ready; waits for nothing but nodes that are asked."""
-        found = self._claim(1)
-        return None if found is None else self._handle(found)
+        return self._claim(1, self._handle)
 
     def poll_run(self, limit: int = 1000) -> ChainRun | None:
         """Claim up to ``limit`` bundles of one block in a row, to be resolved together."""
         _check_limit(limit)
-        found = self._claim(limit)
-        return None if found is None else self._run(found)
+        return self._claim(limit, self._run)
 
     def next(self, timeout: float | str | None = None) -> ChainHandle | None:
         """Claim the next bundle, waiting until there is one; None if the timeout passes first.
@@ -87,21 +87,19 @@ class ChainSubscription:
         nothing comes; whoever resumes it fences this one, which raises then. Raises what keeps
         a partition from being read for long, and MissingError for what was purged before it came.
         """
-        found = self._wait(timeout, 1)
-        return None if found is None else self._handle(found)
+        return self._wait(timeout, lambda: self._claim(1, self._handle))
 
     def next_run(self, limit: int = 1000, *, timeout: float | str | None = None) -> ChainRun | None:
         """Claim up to ``limit`` bundles in a row, waiting as ``next`` does."""
         _check_limit(limit)
-        found = self._wait(timeout, limit)
-        return None if found is None else self._run(found)
+        return self._wait(timeout, lambda: self._claim(limit, self._run))
 
     def __iter__(self) -> Iterator[ChainHandle]:
         """Go through bundles as they come, until the subscription is closed."""
         while (handle := self.next()) is not None:
             yield handle
 
-    def _wait(self, timeout: float | str | None, limit: int) -> Found | None:
+    def _wait(self, timeout: float | str | None, claim: Callable[[], _T | None]) -> _T | None:
         limit_ns = None
         if timeout is not None:
             limit_ns = self._clock.monotonic_ns() + parse_duration(timeout, key="timeout")
@@ -109,7 +107,7 @@ class ChainSubscription:
             if self._is_over():
                 return None
             try:
-                found = self._claim(limit)
+                found = claim()
             except ClosedError:
                 if self._is_over():
                     return None
@@ -122,25 +120,34 @@ class ChainSubscription:
                 if left <= 0:
                     return None
                 rest = min(rest, left)
+            self._pause(rest)
+
+    def _pause(self, seconds: float) -> None:
+        """Wait so long at most for something to happen."""
+        try:
             with self._lock:
                 if not self._is_over():
-                    self._changed.wait(rest)
+                    self._changed.wait(seconds)
+        except RuntimeError as error:  # An interrupt came while the condition had let go of it.
+            raise error.__context__ or error from None
 
     def _is_over(self) -> bool:
         return self._closed
 
-    def _claim(self, limit: int) -> Found | None:
+    def _claim(self, limit: int, make: Callable[[Found], _T]) -> _T | None:
         self._check_open()
         self._take_back()
         self._log.check()
         self._log.tidy()
-        return None if self._marks.is_paused else self._feed.claim(limit)
+        return None if self._marks.is_paused else self._feed.claim(limit, make)
 
     def _take_back(self) -> None:
         """Offer what handles had that nobody has any more."""
         while self._lost:
-            with suppress(IndexError):  # Another thread was faster.
-                self.defer(*self._lost.pop())
+            with suppress(IndexError, ValueError):  # Another thread was faster.
+                lost = self._lost[0]
+                self.defer(lost)
+                self._lost.remove(lost)
 
     def _handle(self, found: Found) -> ChainHandle:
         given = Given(self, found)
@@ -152,13 +159,16 @@ class ChainSubscription:
 
     # outcomes ------------------------------------------------------------------------------------
 
-    def ack(self, lane: Lane, claim: Claim) -> None:
+    def ack(self, given: Given) -> None:
         """Resolve what was claimed; handles call this."""
+        lane, claim = given.found.lane, given.found.claim
         record = Acked(lane.partition, claim.segment_seq, claim.bundle_index, claim.count)
-        self._settle(lane, claim, [record])
+        self._settle(given, [record], outcome="acked")
 
-    def reject(self, lane: Lane, claim: Claim, found: Found, *, reason: str) -> None:
+    def reject(self, given: Given, *, reason: str) -> None:
         """Give up what was claimed; handles call this."""
+        found = given.found
+        lane, claim = found.lane, found.claim
         records = [
             Rejected(
                 lane.partition,
@@ -177,63 +187,81 @@ class ChainSubscription:
                 f"{self.name} has {count:,} dead letters, and may have {_LETTERS_MAX:,}",
                 hint="forget_dead_letters() lets go of them",
             )
-        self._settle(lane, claim, records)
+        self._settle(given, records, outcome="rejected")
 
-    def _settle(self, lane: Lane, claim: Claim, records: Sequence[Acked | Rejected]) -> None:
+    def _settle(self, given: Given, records: Sequence[Acked | Rejected], *, outcome: str) -> None:
+        lane, claim = given.found.lane, given.found.claim
+        receipt = None
         with self._lock:
-            self._check_open()
-            if not lane.member.holds(claim):
-                return
-            with self._log.writing(self._marks):
-                receipt = self._log.put(records)
-                lane.member.settle(claim)
-                lane.letters += [each for each in records if isinstance(each, Rejected)]
-                lane.tidy()
-            self._log.keep_up(self._marks)
-            self._changed.notify_all()
+            if self._is_held(given):
+                with self._log.writing(self._marks, records) as receipt:
+                    given.written = outcome
+                    lane.member.settle(claim)
+                    lane.letters += [each for each in records if isinstance(each, Rejected)]
+                    lane.tidy()
+                self._log.keep_up(self._marks)
+                self._changed.notify_all()
         if self._rules.waits or isinstance(records[0], Rejected):
-            self._log.wait(receipt)
+            try:
+                if receipt is None:  # It was written before; nobody knows in which bundle.
+                    self._log.flush(self._rules.patience)
+                self._log.wait(receipt)
+            except SubscriberError:  # Another process goes on, and has what was written or not.
+                given.written = ""
+                raise
+            except Exception:
+                given.is_late = bool(given.written)
+                raise
             self._log.tidy()
 
-    def nack(
-        self, lane: Lane, claim: Claim, found: Found, *, retry_after_ns: int | None, reason: str
-    ) -> None:
+    def _is_held(self, given: Given) -> bool:
+        """Whether it has no outcome yet, not even one that an interrupt came into."""
+        self._check_open()
+        self._log.mend(self._marks)
+        return not given.written and given.found.lane.member.holds(given.found.claim)
+
+    def nack(self, given: Given, *, retry_after_ns: int | None, reason: str) -> None:
         """Offer what was claimed again later, or give it up; handles call this."""
+        lane, claim = given.found.lane, given.found.claim
         retry = self._rules.retry
         if 0 < retry.max_attempts <= claim.attempt:
-            self.reject(lane, claim, found, reason=reason)
+            self.reject(given, reason=reason)
             return
         delay_ns = retry_after_ns
         if delay_ns is None:
             delay_ns = min(retry.retry_first << min(claim.attempt - 1, 32), retry.retry_max)
         with self._lock:
-            self._check_open()
-            if not lane.member.holds(claim):
+            if not self._is_held(given):
                 return
-            due_ns = self._clock.wall_ns() + delay_ns
+            now_ns = self._clock.wall_ns()
+            due_ns = min(now_ns + delay_ns, LATEST_NS)
             records = [
                 Nacked(lane.partition, claim.segment_seq, index, claim.attempt, due_ns)
                 for index in range(claim.bundle_index, claim.bundle_index + claim.count)
             ]
-            with self._log.writing(self._marks):
-                self._log.put(records)
-                lane.member.nack(claim, due_ns)
+            with self._log.writing(self._marks, records):
+                given.written = "nacked"
+                lane.member.nack(claim, due_ns, at_ns=now_ns)
             self._log.keep_up(self._marks)
             self._changed.notify_all()
 
-    def defer(self, lane: Lane, claim: Claim) -> None:
+    def defer(self, given: Given) -> None:
         """Offer what was claimed again at once; handles call this."""
+        member, claim = given.found.lane.member, given.found.claim
         with self._lock:
-            if not self._closed and claim.token in lane.member.claims:
-                lane.member.release(claim)
+            self._log.take_in()
+            if not self._closed and claim.token in member.claims:
+                member.release(claim)
                 self._changed.notify_all()
 
-    def defer_later(self, lane: Lane, claim: Claim) -> None:
+    def defer_later(self, given: Given) -> None:
         """Note that it is to be offered again; takes no lock."""
-        self._lost.append((lane, claim))
+        self._lost.append(given)
 
     def flush(self, timeout: float | str | None = None) -> None:
         """Return once all copies have all outcomes that were given before."""
+        with self._lock:
+            self._log.mend(self._marks)
         self._log.flush(timeout)
 
     # looking -------------------------------------------------------------------------------------
@@ -245,8 +273,11 @@ class ChainSubscription:
             return tuple(sorted(self._feed.lanes))
 
     @property
-    def gaps(self) -> list[tuple[str, int, int]]:
-        """What was purged before it came: partition, the number that was due, the one that came."""
+    def gaps(self) -> list[tuple[str, int | None, int]]:
+        """What was purged before it came: partition, the number that was due, the one that came.
+
+        None is due where nobody knows which would have been the first.
+        """
         return list(self._feed.gaps)
 
     @property
@@ -257,17 +288,20 @@ class ChainSubscription:
     def dead_letters(self) -> list[DeadLetter]:
         """Give what was given up, by partition; a cursor at its time gives the bundle."""
         with self._lock:
+            self._log.take_in()
             return self._marks.letters()
 
     def forget_dead_letters(self) -> int:
         """Let go of them, so that their blocks may be purged; give how many they were."""
         with self._lock:
             self._check_open()
+            self._log.take_in()
             count = len(self._marks.letters())
-            with self._log.writing(self._marks):
-                for lane in self._marks.lanes.values():
-                    lane.letters.clear()
-                receipt = self._log.put([self._marks.snapshot()])
+            marks = self._marks.snapshot()
+            marks = marks._replace(lanes=tuple(each._replace(letters=()) for each in marks.lanes))
+            forget = self._marks.forget_letters
+            with self._log.writing(self._marks, [marks], acts=[forget]) as receipt:
+                self._log.take_in()
         self._log.wait(receipt)
         return count
 
@@ -283,19 +317,18 @@ class ChainSubscription:
 
         Raises SubscriberError if another process has it by now.
         """
-        if self._end():
-            self._log.close(self._rules.patience if timeout is None else timeout)
+        self._end()
+        self._log.close(self._rules.patience if timeout is None else timeout)
 
     def abandon(self) -> None:
         """Stop at once, as if the process had died."""
-        if self._end():
-            self._log.abandon()
+        self._end()
+        self._log.abandon()
 
-    def _end(self) -> bool:
+    def _end(self) -> None:
         with self._lock:
-            was_open, self._closed = not self._closed, True
+            self._closed = True
             self._changed.notify_all()
-        return was_open
 
     def __enter__(self) -> Self:
         """Give itself."""
@@ -312,10 +345,8 @@ class ChainSubscription:
     def _write(self, records: Sequence[Record]) -> None:
         """Write down what came, without waiting, and take it in; its caller has the lock."""
         self._check_open()
-        with self._log.writing(self._marks):
-            self._log.put(records)
-            for record in records:
-                self._marks.apply(record)
+        with self._log.writing(self._marks, records):
+            self._log.take_in()
         self._log.keep_up(self._marks)
 
     def _check_open(self) -> None:

@@ -22,6 +22,8 @@ __all__ = ["Keeper"]
 _LOOK_AGAIN_SECONDS: Final = 0.1
 """A thread that is no more tells nobody."""
 _PATIENCE_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 0.25
+"""What could not be looked at is looked at again then: nobody tells of it once more."""
 
 
 class Kept(Protocol):
@@ -57,6 +59,7 @@ class Keeper:
         self._disk = disk
         self._interval = max(interval_ns, 1) / SECOND
         self._stopped = threading.Event()
+        self._is_behind = False
         self._cores = core_numbers(disk)
         self._watch = self._begin(self._cores)
         self._busy = threading.Lock()
@@ -119,21 +122,24 @@ class Keeper:
             self._watch.close()
 
     def _keep_up(self) -> None:
-        self._do(self._kept.refresh)  # What came before the watch began.
+        self._do(self._follow)  # What came before the watch began.
         while not self._stopped.is_set():
-            changed = self._watch.wait(self._interval)
+            is_behind = self._is_behind
+            changed = self._watch.wait(_RETRY_SECONDS if is_behind else self._interval)
             if self._stopped.is_set():
                 return
-            if changed:
+            if changed or is_behind:
                 self._do(self._follow)
             if self._kept.is_dirty:
                 self._do(self._kept.commit)
 
     def _follow(self) -> None:
+        self._is_behind = True
         try:
             self._kept.refresh()
         finally:
             self._look_again()
+        self._is_behind = False
 
     def _look_again(self) -> None:
         """Watch the folders of a core that is new."""

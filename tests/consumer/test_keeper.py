@@ -191,6 +191,43 @@ def test_a_watch_that_cannot_be_made_is_made_later_and_all_else_goes_on(
             assert kept._thread.is_alive()
 
 
+def test_a_watch_that_could_not_be_made_is_made_though_nothing_else_happens(
+    tmp_path, monkeypatch
+) -> None:
+    """All that there is to hear of a new core came while it could not be watched."""
+    with quiver.open(tmp_path, slots=["events"], worker=False):
+        pass
+    refused, may_go_on = threading.Event(), threading.Event()
+    begin, is_quiet = keeper.Keeper._begin, threading.Event()
+
+    def refuse(self: keeper.Keeper, numbers):
+        if not may_go_on.is_set():
+            refused.set()
+            raise OSError(24, "Too many open files")
+        return begin(self, numbers)
+
+    def hear_nothing(_seconds: float) -> bool:
+        is_quiet.set()
+        may_go_on.wait(SECONDS)
+        return False
+
+    with quiver.subscribe(tmp_path, "reader") as consumer:
+        monkeypatch.setattr(keeper.Keeper, "_begin", refuse)
+        with quiver.open(tmp_path, core=1, worker=False) as store:
+            store.append({"events": pa.record_batch({"n": [1]})})
+            store.finalize()
+            assert refused.wait(SECONDS)
+            consumer._keeper._watch.wait = hear_nothing
+            (tmp_path / "stirred").touch()
+            assert is_quiet.wait(SECONDS)
+            may_go_on.set()
+            while consumer._keeper._cores != [0, 1]:
+                assert consumer._keeper._thread.is_alive()
+            handle = consumer.next(timeout=SECONDS)
+            assert handle is not None
+            handle.ack()
+
+
 def test_without_a_thread_to_be_had_a_consumer_keeps_nothing(
     tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

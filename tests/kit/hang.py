@@ -3,7 +3,7 @@
 A timeout is an exception in the test. What the test then closes may wait as well, for ever, and so
 would whoever runs it. The watch is a thread of C, which needs nobody's lock. A process that was
 started for a block is waited for at the block's end by Python itself: one that an exception leaves
-it by is killed first. And one that is left at the end of all is killed too: it would keep open
+it by is killed first. And a fork that is left at the end of all is killed too: it would keep open
 what whoever runs the tests reads to its end.
 
 In a child that was forked nothing is collected: objects of other tests are in it whose libraries
@@ -67,12 +67,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_unconfigure() -> None:
     """Watch the end of the process: its threads are joined, and libraries undo what they did."""
     faulthandler.dump_traceback_later(GRACE, exit=True, file=_stderr[0])
+    own = Path("/proc/self/cmdline").read_bytes()
     for child in _children():
         with suppress(ProcessLookupError, FileNotFoundError):  # It ends just now.
-            line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ")
-            if b"multiprocessing" not in line:  # Its helpers end with this process.
+            line = Path(f"/proc/{child}/cmdline").read_bytes()
+            if line == own:  # Programs, as Spark's Java, end with this process.
                 os.kill(child, signal.SIGKILL)
-                os.write(_stderr[0], b"a process was left, and is killed: %.200b\n" % line)
+                text = b"a forked process was left, and is killed: %.200b\n"
+                os.write(_stderr[0], text % line.replace(b"\0", b" "))
 
 
 def _children() -> Iterator[int]:

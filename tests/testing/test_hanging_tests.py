@@ -115,7 +115,7 @@ def test_a_child_that_is_left_is_killed_and_told(tmp_path, workers):
     """It has what the run prints to: whoever reads that to its end would wait for it."""
     done = run(tmp_path, WHO_IS_LEFT, "--timeout", "60", "-n", workers)
     assert done.returncode == 0
-    assert done.stderr.count("a process was left, and is killed: ") == 1
+    assert done.stderr.count("a forked process was left, and is killed: ") == 1
 
 
 def test_in_a_forked_child_nothing_of_others_is_collected(tmp_path):

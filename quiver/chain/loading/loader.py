@@ -12,7 +12,7 @@ from quiver.chain.loading.driver import Driver
 from quiver.chain.loading.happenings import Wanted
 from quiver.chain.loading.outbox import Waiting
 from quiver.chain.loading.rules import LoaderRules
-from quiver.chain.loading.sending import SendingTurn
+from quiver.chain.loading.sending import SendingTurn, amid
 from quiver.chain.loading.tasks import Surroundings, Tasks
 from quiver.config import Config
 from quiver.disk import fresh_name, process_id
@@ -297,10 +297,7 @@ class Loader:
             if left <= 0:
                 break
             if driver.outbox.unsent_bytes or not driver.mail.is_empty:
-                raise CapacityError(
-                    f"this thread is in the middle of sending to {self._partition}",
-                    hint="this call comes out of that, as a signal handler's does: repeat it later",
-                )
+                raise amid(self._partition)
         return is_in_time
 
     def _trouble(self) -> str:

@@ -9,9 +9,17 @@ from quiver.chain.turns import Turn
 from quiver.errors import CapacityError
 from quiver.units import SECOND, parse_duration
 
-__all__ = ["SendingTurn"]
+__all__ = ["SendingTurn", "amid"]
 
 _T = TypeVar("_T")
+
+
+def amid(partition: str) -> CapacityError:
+    """Say to a call that it comes out of the midst of what it would wait for."""
+    return CapacityError(
+        f"this thread is in the middle of sending to {partition}",
+        hint="this call comes out of that, as a signal handler's does: repeat it later",
+    )
 
 
 class SendingTurn:
@@ -48,10 +56,7 @@ class SendingTurn:
 
     def _alone(self, act: Callable[[], _T]) -> _T:
         if self._is_taken:
-            raise CapacityError(
-                f"this thread is in the middle of sending to {self._partition}",
-                hint="this call comes out of that, as a signal handler's does: repeat it later",
-            )
+            raise amid(self._partition)
         self._is_taken = True
         try:
             return act()
